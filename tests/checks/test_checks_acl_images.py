@@ -119,6 +119,8 @@ def test_runs_as_the_paper_says():
     found, book = records(runs())
     fails = [(r.claim, r.part, r.form) for r in found if not r.passed]
     assert fails == []
+    cells = [r for r in found if "printed cells" in r.part]
+    assert len(cells) == 6 and {r.sort for r in cells} == {"sampled"}, "cells are no runs"
     for claim in ("acl/tab2a", "acl/num14", "acl/num15", "acl/num16"):
         own = [r for r in book.records if r["claim"] == claim]
         assert ledger.verdict(own) == register()[claim]

@@ -90,6 +90,7 @@ def test_verdicts(shares):
     records = by_part(book.run(checks.beside({LABEL: runs()}, shares), 6, 3))
     printed = [r for k, r in records.items() if "printed cells" in k[1]]
     assert len(printed) == 6 and all(r.passed for r in printed)
+    assert {r.sort for r in printed} == {"sampled"}, "cells are no runs"
     assert records[("ddn/rem13", "direct test: how it is measured", "printed")].passed
     assert {r.evidence for r in records.values() if LABEL in r.part} == {"partial"}
     book.blocked("ddn/num3", "ImageNet")

@@ -32,6 +32,8 @@ def test_verdicts_from_the_recorded_runs(unrelated):
     book.run(operator_norms.figures(recorded("operators"), unrelated), 1, 0)
     lucky = identities.checks(recorded("lucky"), identities.identities(unrelated))
     book.run(lucky, 1, 0)
+    cells = [r for r in book.records if r["evidence"] == "exact" and "printed numbers" in r["part"]]
+    assert len(cells) == 4 and {r["sort"] for r in cells} == {"sampled"}, "cells are no runs"
     register = findings.verdicts()
     for claim in ("tab4", "tab6", "rem11", "rem12", "rem17", "fig13", "fig14"):
         mine = [r for r in book.records if r["claim"] == f"ddn/{claim}"]

@@ -185,7 +185,7 @@ def table2(t: Trial, runs: pd.DataFrame) -> None:
 
     # The printed cells alone: rank 1 is the best of a column.
     rank = block.groupby("epoch")["mean"].rank(ascending=False)
-    asked: Shared = {"claim": claim, "draws": len(block)}
+    asked: Shared = {"claim": claim, "draws": len(block), "sort": "sampled"}
     best = t.part("printed cells: highlighted ones are the best two of their column", **asked)
     best.add((block.highlighted != (rank <= 2)).sum())
     best.breaks("third and fourth of each column", (block.highlighted != rank.between(3, 4)).sum())
@@ -230,13 +230,13 @@ def num14(t: Trial, sides: Sides) -> None:
     """
     found = against("backprop")
     # Of a control that some cells let through: the cell that is farthest from what is asked.
-    lower = t.part("printed cells: lower than InfoNCE", LEVEL / 2, controls=worst)
+    lower = t.part("printed cells: lower than InfoNCE", LEVEL / 2, controls=worst, sort="sampled")
     lower.add(one_sided(found, -1))
     lower.breaks("entropy regulariser in its place", one_sided(against("entropy"), -1))
     wider = one_sided(against("backprop", standard_error=True), -1)
     lower.says(span=span(found), wider=int((wider <= LEVEL / 2).sum()))
     # How far below, in points.
-    slightly = t.part("printed cells: slightly", 1.0, controls=worst)
+    slightly = t.part("printed cells: slightly", 1.0, controls=worst, sort="sampled")
     slightly.add(found.difference.abs())
     slightly.breaks("square regulariser in its place", against("square").difference.abs())
     for label, runs in sides.items():
@@ -260,7 +260,9 @@ def num15(t: Trial, sides: Sides) -> None:
     table = {name: against(name) for name in (*REGULARISERS, "backprop")}
     useful, square = ("entropy", "inverse"), table["square"]
     cells_asked = sum(len(table[name]) for name in useful)
-    part = t.part("printed cells: comparable to InfoNCE or better", draws=cells_asked)
+    part = t.part(
+        "printed cells: comparable to InfoNCE or better", draws=cells_asked, sort="sampled"
+    )
     part.add(sum(len(behind(table[name])) for name in useful))
     part.breaks("gradient through the weights in their place", len(behind(table["backprop"])))
     part.breaks("square regulariser in their place", len(behind(square)))
@@ -337,7 +339,9 @@ def num16(t: Trial, sides: Sides) -> None:
     def lead(loss: str) -> pd.Series:
         return wide[loss] - wide.drop(columns=loss).max(axis=1)
 
-    best = t.part("printed cells: the best row of every column", UNIT, ">=", controls=worst)
+    best = t.part(
+        "printed cells: the best row of every column", UNIT, ">=", controls=worst, sort="sampled"
+    )
     best.add(lead("direct"))
     for name in ("entropy", "infonce"):
         best.breaks(f"{NAMES[name]} in its place", lead(name))
@@ -350,7 +354,7 @@ def num16(t: Trial, sides: Sides) -> None:
 
     # (2) p of each cell against InfoNCE's cell, from the printed means and deviations.
     found = against("direct")
-    above = t.part("printed cells: above InfoNCE", LEVEL / 2, controls=worst)
+    above = t.part("printed cells: above InfoNCE", LEVEL / 2, controls=worst, sort="sampled")
     above.add(one_sided(found, 1))
     above.breaks("entropy regulariser in its place", one_sided(against("entropy"), 1))
     above.says(span=span(found))

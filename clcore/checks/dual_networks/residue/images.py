@@ -90,7 +90,8 @@ def listed(gaps: pd.DataFrame) -> str:
 
 def _comparable_printed(t: Trial) -> None:
     gaps = welch("exact", "nce")
-    part = t.part("exact is comparable, printed cells", MARGIN, controls=worst).add(reach(gaps))
+    name = "exact is comparable, printed cells"
+    part = t.part(name, MARGIN, controls=worst, sort="sampled").add(reach(gaps))
     part.breaks("beta = -0.5 in place of exact", reach(welch("beta-0.5", "nce")))
     part.breaks("beta = +0.2 in place of exact", reach(welch("beta+0.2", "nce")))
     below = int((gaps.difference < 0).sum())
@@ -112,7 +113,7 @@ def _least_mean(gaps: pd.DataFrame, sign: int = 1) -> float:
 def _noise_printed(t: Trial) -> None:
     gaps = welch("exact-noise", "exact")
     stl = gaps[gaps.dataset == "stl10"]
-    part = t.part("noise improves, printed cells", 0.0, ">=", draws=len(gaps))
+    part = t.part("noise improves, printed cells", 0.0, ">=", draws=len(gaps), sort="sampled")
     part.add(_least_mean(gaps))
     part.breaks("rows exchanged", _least_mean(gaps, -1))
     part.breaks("STL-10 alone", _least_mean(stl))
@@ -124,7 +125,7 @@ def _order_printed(t: Trial) -> None:
     """beta = -0.5 > L_nce > beta = +0.2 after 100 epochs, on both data sets."""
     steps = [welch("beta-0.5", "nce"), welch("nce", "beta+0.2")]
     early = pd.concat([gaps[gaps.epoch == EPOCHS[0]] for gaps in steps])
-    part = t.part("order after 100 epochs, printed cells", 0.0, ">=").add(early.low)
+    part = t.part("order after 100 epochs, printed cells", 0.0, ">=", sort="sampled").add(early.low)
     part.breaks("order reversed", -early.high)
     part.says(cells=listed(early))
 
@@ -132,18 +133,21 @@ def _order_printed(t: Trial) -> None:
 def _beta_printed(t: Trial) -> None:
     lead, below = welch("beta-0.5", "nce"), welch("beta+0.2", "nce")
     early, late = (lead[lead.epoch == epoch] for epoch in (EPOCHS[0], EPOCHS[-1]))
-    ahead = t.part("(1) beta < 0 is ahead after 100 epochs, printed cells", 0.0, ">=")
+    name = "(1) beta < 0 is ahead after 100 epochs, printed cells"
+    ahead = t.part(name, 0.0, ">=", sort="sampled")
     ahead.add(early.low)
     ahead.breaks("rows exchanged", -early.high)
     ahead.says(cells=listed(early))
 
-    similar = t.part("(1) and similar after 500, printed cells", MARGIN, controls=worst)
+    name = "(1) and similar after 500, printed cells"
+    similar = t.part(name, MARGIN, controls=worst, sort="sampled")
     similar.add(reach(late))
     similar.breaks("after 100 epochs", reach(early))
     first, second = late.difference.abs().div(late.error)
     similar.says(cells=listed(late), first=first, second=second, lead=late.high.iloc[0])
 
-    worse = t.part("(2) beta > 0 is worse, printed cells", 0.0, controls=worst).add(below.high)
+    name = "(2) beta > 0 is worse, printed cells"
+    worse = t.part(name, 0.0, controls=worst, sort="sampled").add(below.high)
     worse.breaks("rows exchanged", -below.low)
     worse.breaks("beta = -0.5 in its place", lead.high)
     worse.says(cells=listed(below))

@@ -16,6 +16,7 @@ from clcore import random as cr
 from clcore.checks.hltm.runs.identities import sign_test
 from clcore.experiments.tree_contrast import LATENTS, STEPS_PER_EPOCH
 from clcore.ledger import Check, Trial, check
+from clcore.ledger.judging import Shared
 from clcore.ledger.trial import generator
 from clcore.theory.trees import leaf_patterns, pattern_net, tree_statistics
 
@@ -224,7 +225,7 @@ def tab6(t: Trial, runs: pd.DataFrame, released: pd.DataFrame) -> None:
             for a, b in zip(cell, tables[1][_name(path)][low][width][stage], strict=True)
         )
 
-    part = t.part("z_0 as in Table 4", 0.0, draws=12)
+    part = t.part("z_0 as in Table 4", 0.0, draws=12, sort="sampled")
     part.add(gap("")).breaks("z_s0 for z_0", gap("0"))
 
 
@@ -250,7 +251,9 @@ def _trends(
     wide = table.pivot(index=["low", "width", "stage"], columns="latent", values=column)
     values = wide[["", "101", "0111"]].to_numpy()
     words = "(1), (2) the lower the better"
-    part = t.part(f"{words}, {name}", 0.02, ">=", words=words, evidence=source, draws=len(wide))
+    sort = "sampled" if source == "exact" else "trained"
+    kind: Shared = {"words": words, "evidence": source, "sort": sort}
+    part = t.part(f"{words}, {name}", 0.02, ">=", draws=len(wide), **kind)
     part.add(_least_step(values))
     part.breaks("latents exchanged at random", _shuffled(values, _least_step, "latents"))
     part.says(rise=(np.diff(values, axis=1) > 0).all(axis=1).sum(), columns=len(wide), runs=runs)
@@ -262,7 +265,8 @@ def _trends(
     for words, at in widths.items():
         more = at[10] - at[2] > 1e-9  # printed numbers are decimals: equal ones may differ
         never = ", ".join(_name(path) for path in LATENTS if not more[path].any())
-        part = t.part(f"{words}, {name}", 0.02, ">=", words=words, evidence=source, draws=at.size)
+        kind["words"] = words
+        part = t.part(f"{words}, {name}", 0.02, ">=", draws=at.size, **kind)
         part.add(_least_step(at.to_numpy()))
         part.breaks("widths exchanged at random", _shuffled(at.to_numpy(), _least_step, "widths"))
         part.says(more=more.sum(), rows=len(more), never=f", never at {never}" if never else "")
@@ -293,7 +297,7 @@ def rem11(t: Trial, runs: pd.DataFrame) -> None:
     start = tall.query("stage == 'initial'").groupby(CELL).nc.mean()
     part = t.part("(2) at initialisation", 0.1, ">=", evidence=kind, draws=len(tall))
     part.add(start).breaks("polarities below a half", _weak())
-    part = t.part("(2) a node that is a leaf", 1e-12, draws=2)
+    part = t.part("(2) a node that is a leaf", 1e-12, draws=2, sort="sampled")
     part.add(abs(1 - _single(1.0))).breaks("polarity 0.9", abs(1 - _single(0.9)))
 
 
