@@ -160,7 +160,7 @@ def _features(n: int, levels: int) -> Matrix:
 
 
 def def1(part: Part) -> None:
-    """A kernel of features is symmetric, positive semidefinite, and has no negative entry."""
+    """A kernel of features is symmetric, positive semi-definite, and has no negative entry."""
     phi, v, at = _features(N, 2), exact.vector("v", N), f"n = {N}, 2 features"
     alpha = phi * phi.T
     rows = Matrix(N, N, lambda i, j: alpha[i, j] / sum(alpha[i, :]))

@@ -1,6 +1,6 @@
 """Proofs on power iteration, besides the draws (nl Sec. 3.3, App. B.4 and G).
 
-In the eigenbasis of A, which is positive semidefinite: d = 3, lambda_2 and lambda_3 over lambda_1
+In the eigenbasis of A, which is positive semi-definite: d = 3, lambda_2 and lambda_3 over lambda_1
 are r_3 + g and r_3; a unit vector with c > 0 is (1, p, q) over its length, so that c is 1 over it.
 """
 
@@ -50,7 +50,7 @@ def _rotation() -> Matrix:
 
 
 def lem7(bound: Part, step: Part, reason: Part, last: Part) -> None:
-    """The lemma and each of its steps, A positive semidefinite."""
+    """The lemma and each of its steps, A positive semi-definite."""
     low = 1 - AFTER[0]
     form = _above(Y) + REST / 2
     broken = {"half of mu": exact.nonnegative(MU / 2 * (1 - C) - low, form)}
@@ -96,7 +96,7 @@ def indefinite(what: str) -> dict[str, Any]:
         }[what]
         return exact.differ(left, right, relation)
 
-    return {"shown": wrong(-1), "breaks": {"A positive semidefinite": wrong(0)}, "at": AT}
+    return {"shown": wrong(-1), "breaks": {"A positive semi-definite": wrong(0)}, "at": AT}
 
 
 def lem8(length: Part, first: Part, second: Part) -> None:
