@@ -316,6 +316,13 @@ def test_a_reading_must_be_nearer_than_by_chance(made):
     assert not ledger.judge(found) and ledger.judge(next(checks.num5(made)))
 
 
+def test_settings_that_come_nearer_are_named(made):
+    table = made.copy()  # the cells of -half are the printed ones: a half of them, 0.2 higher
+    table.loc[table.panel == "simclr-half", list(rt.METRICS.values())] += 0.2
+    (found,) = checks.num5(table)
+    assert found.said["nearer"] == f"; 0.14 for {rt.OTHERS['-half']}"
+
+
 def test_one_sided_tests():
     from scipy.stats import ttest_ind, ttest_rel
 

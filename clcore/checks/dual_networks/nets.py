@@ -131,6 +131,25 @@ def pre_gradient(pair: Pair, layer: int, normalised: bool = False) -> Array:
     return ref.gradient(r, [pair.x1, *passes(pair.first, pair.x1, pair.name)[0]][layer])
 
 
+def normalised_hidden(rng: np.random.Generator, draws: int) -> tuple[Array, Array, Array]:
+    """Eq. 22 at layer 1 of two towers W_3 W_2 pre_1/|pre_1|, the same with Q_2^T for Q_2, and
+    complex steps. G_2 = W_2/|pre_1| and Q_2 = W_2 P W_2^-1, P across pre_1: not symmetric."""
+    sheared = np.eye(3) + np.triu(rng.uniform(-1, 1, (2, draws, 3, 3)), 1)  # W_2, easy to invert
+    top = rng.standard_normal((2, draws, 4, 3))
+    pre = rng.standard_normal((2, draws, 3))
+
+    def output(u: Array, k: int) -> Array:
+        return times(top[k] @ sheared[k], u / np.sqrt((u**2).sum(-1, keepdims=True)))
+
+    u = pre[0] / np.linalg.norm(pre[0], axis=-1, keepdims=True)
+    across = np.eye(3) - u[:, :, None] * u[:, None, :]
+    Q = sheared[0] @ across @ np.linalg.inv(sheared[0])
+    G = sheared[0] / np.linalg.norm(pre[0], axis=-1)[:, None, None]
+    gap = output(pre[0], 0) - output(pre[1], 1)  # V^f_1 pre_1 of each tower is its output
+    ours, turned = (times((top[0] @ q @ G).swapaxes(1, 2), gap) for q in (Q, Q.swapaxes(1, 2)))
+    return ours, turned, ref.gradient(lambda v: half(output(v, 0), output(pre[1], 1)), pre[0])
+
+
 def _weights(rng: np.random.Generator, count: int, widths: list[int]) -> list[Array]:
     """Layers of variance 2 / fan-in."""
     shapes = pairwise(widths)

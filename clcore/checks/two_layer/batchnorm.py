@@ -152,12 +152,12 @@ def def5(t: Trial) -> None:
 
     # The output is that of torch's BatchNorm.
     ours, torchs = two_layer.batch_norm(node.f, node.p), _of_torch(node.f)
-    output = t.part("output", 1e-12, controls=typical)
+    output = t.defines("output", 1e-12, controls=typical)
     output.add(relative(ours, torchs)).breaks("not centred", relative(ours + node.f, torchs))
 
     # The gradient by autograd is Eq. 170 without its last term.
     found, first = _slopes(node.normalised, node.w), node.through_mean
-    slope = t.part("gradient", 1e-10, controls=typical).add(relative(first, found))
+    slope = t.defines("gradient", 1e-10, controls=typical).add(relative(first, found))
     slope.breaks("through the deviation too", relative(first - node.last, found))
 
 

@@ -186,8 +186,7 @@ def eq56(t: Trial) -> None:
         twice.breaks("not doubled", relative(at.times(op), both, 1e-6))
 
         # The operator is not symmetric.
-        if len(at.net) > 1:
-            bent.add(skew(op)).breaks("without normalisation", skew(at.between))
+        bent.add(skew(op)).breaks("without normalisation", skew(at.between))
 
 
 # ------------------------------------------------------------------------------ weighted covariance

@@ -202,12 +202,12 @@ def lem1(t: Trial) -> None:
     """Recursive gradient of the squared distance in reversible networks (Lemma 1, Eqs. 19-22).
 
     Given   two towers of linear, ReLU, leaky ReLU and power nets with different weights, 2..5
-            layers.
+            layers; and two with a hidden normalisation, where Q_2 is not symmetric.
     Claim   dr/dpre_l(x_1) = V_l^bT(x_1) [V_l^f(x_1) pre_l(x_1) - V_l^f(x_2) pre_l(x_2)] at every
             layer, and at the input with pre_0 = x: against complex steps. V_{l-1} has n_L rows (a
             misprint has n_l). Proved.
-    Fails   for a plus, for V^b at x_2, for V^f in front in power nets; the shapes as typeset or
-            transposed.
+    Fails   for a plus, for V^b at x_2, for V^f in front in power nets, for Q_l^T; the shapes as
+            typeset or transposed.
     """
     eq22 = t.part("Eq. 22", EXACT, controls=pooled, draws=t.draws)
     shapes = t.part("shapes of $V_{l-1}$", 0, draws=t.draws, measured=total, controls=total)
@@ -246,6 +246,10 @@ def lem1(t: Trial) -> None:
             shapes.add(shape != (top, below))
             shapes.breaks("as typeset, n_l rows", shape != (here, below))
             shapes.breaks("transposed", shape != (below, top))
+    # Behind a hidden normalisation Q_l is not symmetric.
+    ours, turned, goal = nets.normalised_hidden(t.rng, t.draws)
+    hidden = t.part("a hidden normalisation", EXACT, controls=pooled, draws=t.draws)
+    hidden.add(relative(ours, goal)).breaks("$Q_l^\\top$ for $Q_l$", relative(turned, goal))
     eq22.proves(**exact_layers.lemma1())
     shapes.proves(**exact_layers.shapes())
 
