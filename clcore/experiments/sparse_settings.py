@@ -194,6 +194,12 @@ PANELS |= {
     for suffix, temperature in (_LOWER | {"-t0.5": 0.5}).items()
 }
 PANELS |= {f"{name}-loud": _at_noise(name, "variance") for name in _LOUD}
+_MASK_A_TENTH = ("simclr-drop", "simsiam-drop")
+PANELS |= {f"{name}-faint": _faint(name) for name in _MASK_A_TENTH}
+PANELS |= {f"{name}-loud": _at_noise(name, "variance") for name in _MASK_A_TENTH}
+for _t in (0.2, 0.5):
+    PANELS[f"simclr-drop-faint-t{_t:g}"] = _faint("simclr-drop", _t)
+    PANELS[f"simclr-drop-loud-t{_t:g}"] = _at_noise("simclr-drop", "variance", _t)
 """At the noise that Sec. 4.2 prints, log d / d as its variance (0.48), and at FAINT, at the
 program's temperature and at others. Losses without a temperature have one panel each."""
 PANELS |= {
