@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binom
 
 from clcore import stats
 from clcore.checks.sparse_runs.figures import FIG7, FIGURES, Runs, ends_above, on_runs
+from clcore.checks.sparse_runs.masks import num5
 from clcore.checks.sparse_runs.remarks import REMARKS
 from clcore.checks.sparse_runs.settings import def3 as def3
 from clcore.checks.sparse_runs.settings import num2 as num2
@@ -250,54 +250,6 @@ def num4(t: Trial, runs: Runs) -> None:
     for panel, setting in FIG7.items():
         if rt.has(runs, panel):
             _close(t, runs, panel, (0.62, 0.85), setting=setting)
-
-
-NEARER = {
-    "masks that keep a tenth at noise 0.05 and temperature 0.2": ("-faint-t0.2", "-faint"),
-    rt.OTHERS["-half"]: ("-half", "-half"),
-    rt.OTHERS["-script"]: ("-script", "-script"),
-}
-"""Runs of SimCLR and of SimSiam whose cells are nearer to Table 1's than those of masks that keep
-a tenth at noise 0.23."""
-
-
-@check("ncl/num5", on="runs")
-def num5(t: Trial, runs: Runs) -> None:
-    """Masking probabilities other than the default 0.5 (Captions of Table 1, Figs. 17, 18).
-
-    Protocol   SimCLR and SimSiam with masks that keep 0.1, and that mask 0.1 as in Figs. 17, 18;
-               over the seeds that all four panels have.
-    Question   Is the first nearer to the printed cells of Table 1 in more of them than a fair coin
-               would give one time in twenty (13 of 18)?
-    Refuted    by fewer. Control: the readings exchanged in every other cell. In the note: runs in
-               other settings that come nearer to the cells than either.
-    """
-    panels = ("simclr", "simsiam", "simclr-drop", "simsiam-drop")
-    seeds = set.intersection(*(set(rt.at(runs, panel).seed) for panel in panels))
-    runs = runs[runs.panel.isin(panels) & runs.seed.isin(seeds) | ~runs.panel.isin(panels)]
-
-    readings = [rt.beside(runs, "ncl/tab1", suffix) for suffix in ("", "-drop")]
-    keys = ["model", "pr", "metric"]
-    off = [r.set_index(keys)["mean"].sub(r.set_index(keys).paper).abs() for r in readings]
-    keep, drop = pd.concat(off, axis=1, join="inner").to_numpy().T
-    mixed = stats.alternate(keep, drop)
-    bound = float(binom.isf(rt.SIGNIFICANT, len(keep), 0.5)) + 1
-    nearer, control = (float((x < y).sum()) for x, y in ((keep, drop), mixed))
-    measured = nearer, {"every other cell exchanged": control}
-    part = on_runs(t, runs, panels, "Table 1: 0.1 is kept", bound, ">=", measured)
-    kept, masked = ((x**2).mean() ** 0.5 for x in (keep, drop))
-    part.says(cells=len(keep), seeds=len(seeds), kept=kept, masked=masked)
-    nearer = ""
-    for words, suffixes in NEARER.items():
-        clr, siam = (rt.beside(runs, "ncl/tab1", suffix) for suffix in suffixes)
-        found = pd.concat(
-            [clr[clr.panel.str.startswith("simclr")], siam[siam.panel.str.startswith("simsiam")]]
-        )
-        gap = found["mean"] - found.paper
-        if len(gap) == len(keep):
-            nearer += f"; {(gap**2).mean() ** 0.5:.2f} for {words}"
-    part.says(nearer=nearer)
-    part.says(others=rt.other(runs, ("fig7", "fig7-drop", "fig16", "fig16-drop")))
 
 
 ON_RUNS = (

@@ -155,8 +155,8 @@ def jacobian(
 ) -> Float[Tensor, "*b d d"]:
     """M with (A(v) - A(w)) w = M (v - w) + O(|v - w|^2), the importance held fixed.
 
-    M = -sum_l z_l^2 E_l[h] int_{w.x=0} x x^T p_l: only data on the plane count, and M is negative semi-
-    definite. It pulls v back to w.
+    M = -sum_l z_l^2 E_l[h] int_{w.x=0} x x^T p_l: only data on the plane count, and M is negative
+    semi-definite. It pulls v back to w.
     """
     _, first, _ = _gated(parts, w, radius, order)
     x, weight = plane(frame(w), radius, order)
