@@ -43,8 +43,6 @@ def begins(panel, metric):
     low = {"median": 0.05, "maximum": 0.1}.get(metric, 0.0)
     if "cl-" in panel or "sim" in panel or panel.startswith("pred-random"):
         return 0.25 + low
-    if panel.startswith("warm-0.0"):
-        return 0.98
     return (0.62 if panel.startswith("fig") else 0.7) + low
 
 
