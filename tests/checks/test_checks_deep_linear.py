@@ -91,3 +91,16 @@ def test_the_share_of_starts_that_the_flow_takes_to_a_trap():
     assert 0.02 < caught.mean() < 0.98
     reached = (limits.energy / SPECTRA[spectrum][0] - 1).abs() < 1e-4
     assert np.mean(reached.numpy() == caught) < 0.02
+
+
+def test_the_row_constraint_saves_steps_for_one_spectrum_and_one_ascent():
+    keys = random.fold_in(random.key(3), torch.arange(60))
+
+    def ratio(taken, values):
+        return taken(keys, values, True) / taken(keys, values, False)
+
+    assert ratio(limits._climbed, SPECTRA["PSD"]) < 0.7
+    assert ratio(limits._climbed, SPECTRA["mostly negative"]) > 1.02
+    assert 0.85 < ratio(limits._climbed, (1.0, *[0.03] * 5)) < 1.15
+    assert ratio(limits._walked, SPECTRA["PSD"]) > 1.05
+    assert limits._walked(keys, (1.0, *[0.03] * 5), False) < 500  # it arrives
