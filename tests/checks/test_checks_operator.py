@@ -23,14 +23,15 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def test_residue_of_trained_nets_is_measured_not_claimed():
     records = list(registry.function("ddn/rem15")(6, 11))
     said = [r for r in records if r.sort != "definition"]
-    assert [r.evidence for r in said] == ["exact", *["protocol"] * 6]
-    least, share, size, plain, _, _, warm = (r.measured for r in said)
+    assert [r.evidence for r in said] == ["exact", *["protocol"] * 7]
+    least, share, size, hot, plain, _, _, warm = (r.measured for r in said)
     assert least > 1e-3 and share < 1
     book = ledger.Ledger("any")
     book.run([lambda draws, seed: records], 6, 11)
     register = findings.verdicts()
     assert ledger.verdict(book.records) == register["ddn/rem15"]
     assert size < 1 < plain  # it shrinks, and outgrows the operator, which shrinks faster
+    assert hot > 1.5  # at temperature 2 it grows itself
     assert warm < 0.8  # normalised outputs at temperature 2: the operator wins
 
 

@@ -48,13 +48,16 @@ def rem15(t: Trial) -> None:
             theta shrinks against, and in which net, the print leaves open.
     Claim   theta is not zero, and in training its size, its ratio to the weighted covariance, and
             the spread of views over that of samples go down: medians of end over start below 1.
-    Fails   theta not zero: for L_simp. Shrinking: for as many steps that push views apart. The
-            ratio depends on the open settings, each of which has a part.
+    Fails   theta not zero: for L_simp. Shrinking: for as many steps that push views apart. The size
+            and the ratio depend on the open settings, each of which has a part.
     """
     least = t.part("theta is not zero", 1e-3, ">=", draws=4 * SEEDS)
     part = partial(t.part, bound=1.0, evidence="protocol", sort="trained")
     share = part("views' spread over samples' spread, shrinks", draws=4 * SEEDS)
-    itself = part("theta itself, plain outputs, shrinks", draws=2 * SEEDS)
+    itself = {
+        tau: part("theta itself, plain outputs, shrinks", setting=words, draws=2 * SEEDS)
+        for tau, words in ((0.5, ""), (2.0, "temperature 2"))
+    }
     over = {
         choice: part("theta over the operator, shrinks", setting=words, draws=2 * SEEDS)
         for choice, words in SETTINGS.items()
@@ -70,6 +73,8 @@ def rem15(t: Trial) -> None:
         seen = [_path(weights, world, case, rate, normalised, 0) for weights in nets]
         theta = [path.residue[0].numpy() for path in seen]
         _follow(over[normalised, tau], theta)
+        if not normalised:
+            _follow(itself[tau], [_residues(weights, world, case) for weights in nets])
         if tau == 0.5:
             least.add(np.nanmedian(theta[0]))
             least.breaks("L_simp", _never(Layer(world, layers, 2)))
@@ -78,7 +83,6 @@ def rem15(t: Trial) -> None:
                 _follow(share, spread, "views pushed apart, normalised outputs")
             else:
                 share.add(np.nanmedian(spread[1] / spread[0]))
-                _follow(itself, [_residues(weights, world, case) for weights in nets])
 
 
 def _path(

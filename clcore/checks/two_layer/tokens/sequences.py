@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from scipy.stats import chisquare
+from scipy.stats import chi2, chisquare
 from torch import Tensor
 
 from clcore import random as cr
@@ -38,17 +38,32 @@ def _uniformity(tokens: Array) -> float:
     return float(chisquare(np.bincount(tokens.ravel(), minlength=TOKENS)).pvalue)
 
 
+def _picks(patterns: Array, inside: Array) -> tuple[Array, Array]:
+    """How many generators fix each field [K], and take each candidate of a field's set [P]."""
+    fixed = patterns >= 0
+    rank = inside.cumsum(1)[np.arange(FIELDS), patterns] - 1
+    return fixed.sum(0), np.bincount(rank[fixed], minlength=inside[0].sum())
+
+
+def _even_fields(counts: Array) -> float:
+    """p of the chi^2 test that each generator fixes 5 of the 10 fields, all sets equally likely:
+    a count has half the variance of its mean, and their sum is fixed."""
+    scale = (FIELDS - 1) / FIELDS / (1 - FIXED / FIELDS)
+    return float(chi2.sf(scale * chisquare(counts).statistic, FIELDS - 1))
+
+
 @check("nl/num2")
 def num2(t: Trial) -> None:
     """Synthetic token sequences and the training protocol (Sec. 5; Figure 3).
 
     Given   the library's generators and views, P from 1 up; the settings of the runs.
     Claim   40 generators of length 10 with five fixed fields, P candidates a field, fixed tokens
-            among them; both views of a sample fit one generator; wildcards are uniform; two layers
-            on disjoint fields with orthonormal embeddings; the training settings are the printed
-            ones.
-    Fails   for four fixed positions, another field's set, views of two samples, fixed positions as
-            wildcards, fields exchanged, the released program's settings.
+            among them, fields and candidates picked evenly; both views of a sample fit one
+            generator; wildcards are uniform; two layers on disjoint fields with orthonormal
+            embeddings; the training settings are the printed ones.
+    Fails   for four fixed positions, another field's set, the same five fields or one candidate in
+            all generators, views of two samples, fixed positions as wildcards, fields exchanged,
+            the released program's settings.
     """
     draws = min(t.draws, 40)
     of_fixed, of_samples = draws * GENERATORS * FIXED, draws * SAMPLES
@@ -58,7 +73,7 @@ def num2(t: Trial) -> None:
     )
     shared = t.part("both views of a sample fit one generator", controls=pooled, draws=of_samples)
     uniform = t.part("wildcards are uniform over the tokens", 1e-3, ">=")
-    keys = t.keys(draws)
+    keys, fields, taken = t.keys(draws), np.zeros(FIELDS), {}
     for key, (patterns, inside, found, P) in zip(keys, _worlds(keys), strict=True):
         # Sizes, and how many positions of each generator are fixed.
         fewer, _ = ts.generators(key, P, fixed=FIXED - 1)
@@ -69,6 +84,10 @@ def num2(t: Trial) -> None:
         # Fixed tokens outside the set of their field.
         candidates.add(_outside(patterns, inside))
         candidates.breaks("the next field's set", _outside(patterns, np.roll(inside, 1, 0)))
+
+        # How often each field is fixed, and each candidate of a set of P is taken.
+        places, ranks = _picks(patterns, inside)
+        fields, taken[P] = fields + places, taken.get(P, 0) + ranks
 
         # Which generators can have given both views of a sample, and which two samples.
         free = patterns < 0
@@ -83,6 +102,14 @@ def num2(t: Trial) -> None:
         if P < 10:
             uniform.breaks("fixed positions", _uniformity(found[:, ~free[own] & sure]) * draws)
     _net(t)
+
+    # All fields alike, all candidates of a set alike; 1e-3 for the least of these p-values.
+    total = draws * GENERATORS * FIXED
+    even = t.part("fields and candidates are picked evenly", 1e-3, ">=", draws=total)
+    even.add(_even_fields(fields) * len(taken))
+    even.add(*(chisquare(taken[P]).pvalue * len(taken) for P in taken if P > 1))
+    even.breaks("the same five fields", _even_fields(total / FIXED * (np.arange(FIELDS) < FIXED)))
+    even.breaks("one candidate", chisquare([total, 0, 0]).pvalue)
 
     # The settings of a run, over P and beta.
     settings = t.part("training as printed", draws=16).says(steps=ts.STEPS)
