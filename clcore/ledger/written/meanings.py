@@ -3,7 +3,7 @@ say (of the library the first paragraph), constants by their values. Nothing is 
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -40,13 +40,10 @@ class Meaning:
     line: int
 
 
-def of(lines: Sequence[Lines], all_shown: Iterable[Lines] = ()) -> list[Meaning]:
-    """The functions and constants of clcore that some lines name, in the order of their first use.
-
-    all_shown: further lines that the reader sees. Left out are the functions whose lines are among
-    these, and what says nothing about itself.
-    """
-    shown = {(one.file, one.function) for one in (*lines, *all_shown)}
+def of(lines: Sequence[Lines]) -> list[Meaning]:
+    """The functions and constants of clcore that some lines name, in the order of their first use;
+    without functions of which lines are shown, and without what says nothing about itself."""
+    shown = {(one.file, one.function) for one in lines}
     found: dict[tuple[Path, int], Meaning] = {}
     for one in lines:
         function = reach.function(one.file, one.function)
