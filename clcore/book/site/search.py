@@ -62,6 +62,7 @@ def plain(text: str) -> str:
 
 def _letters(formula: str) -> str:
     said = re.sub(_FONTS, "", re.sub(f"(?<=[a-zA-Z]){_FONTS}", " ", formula)).replace("\\|", "‖")
+    said = said.replace("\\{", "⦃").replace("\\}", "⦄")  # braces that are shown
     said = _ACCENT.sub(lambda f: normalize("NFC", f"{f[2] or f[3]}{_ACCENTS[f[1]]}"), said)
     said = _FRACTION.sub(lambda f: f"{_held(f[1] or f[2])}/{_held(f[3] or f[4])}", said)
     said = re.sub(r"\\sqrt\{([^{}]*)\}", lambda f: f"√{_held(f[1])}", said)
@@ -75,7 +76,7 @@ def _letters(formula: str) -> str:
     said = re.sub(r"_\{ (\w+) \}", r"\1", said).replace(" (", "(").replace("( ", "(")
     said = re.sub(r"_(\d)|_\{(\d+)\}", lambda f: (f[1] or f[2]).translate(_LOW), said)
     said = _RAISED.sub(_raised, said)
-    said = re.sub(r"[{}_]", "", said.replace("\\{", "").replace("\\}", ""))
+    said = re.sub(r"[{}_]", "", said).replace("⦃", "{").replace("⦄", "}")
     return "…" if "\\" in said else " ".join(said.split())
 
 
