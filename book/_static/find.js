@@ -17,7 +17,7 @@
 
   // Words of a text, each between blanks; p₀ is p0, and ℓ2 is l2.
   function canonical(text) {
-    const lower = text.toLowerCase().normalize("NFKC").replace(/[’']s\b/g, "").replace(/[-‐‑–]/g, " ");
+    const lower = text.normalize("NFKC").toLowerCase().replace(/[’']s\b/g, "").replace(/[-‐‑–]/g, " ");
     const named = lower.replace(NAMED, (_, kind, number) => ` ${KINDS[kind]}${number} `);
     return ` ${(named.match(/[\p{L}\p{N}]+(?:\.\p{N}+)*/gu) ?? []).map(stem).join(" ")} `;
   }
@@ -25,12 +25,13 @@
   // A letter that stands alone has its name: β is beta.
   const LETTERS = {
     α: "alpha", β: "beta", γ: "gamma", δ: "delta", ε: "epsilon", ζ: "zeta", η: "eta", θ: "theta", κ: "kappa",
-    λ: "lambda", μ: "mu", ξ: "xi", ρ: "rho", σ: "sigma", τ: "tau", φ: "phi", χ: "chi", ψ: "psi", ω: "omega",
+    λ: "lambda", μ: "mu", ν: "nu", ξ: "xi", π: "pi", ρ: "rho", σ: "sigma", τ: "tau", φ: "phi", χ: "chi",
+    ψ: "psi", ω: "omega",
   };
 
   // British and American, one and many.
   function stem(word) {
-    if (LETTERS[word]) return LETTERS[word];
+    if (word.length === 1) return LETTERS[word] ?? word;
     if (word.length < 5 || /\d/.test(word)) return word;
     return word
       .replace(/iz(e|ed|es|ing|ation|ations)$/, "is$1")

@@ -206,7 +206,7 @@ def test_a_program_that_prints_what_it_did_leaves_the_record_as_it_was(
     recorded.known.cache_clear()
     assert recorded.record(FEW[:2]) == {"recorded": 2}
     said = json.loads(again.read_text())
-    assert said[FEW[0]] == kept[FEW[0]] and said[FEW[1]]["seconds"] < 77
+    assert said[FEW[0]] == kept[FEW[0]] and said[FEW[1]]["seconds"] != 77
     again.write_text("{")
     recorded.known.cache_clear()
     assert recorded.record(FEW[:1]) == {"recorded": 1}

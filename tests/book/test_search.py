@@ -19,6 +19,7 @@ from clcore.book.site import search, terms
         (r"$\rho_{0\mu}^2$, $N^{-1/2}$, $m^*$", "ρ0μ², N^(-1/2), m*"),
         (r"$(1,\dots,a)$, $w^\top\mathbb V[\tilde x]w$, $\max_kd_k$", "(1,…,a), wᵀV[x̃]w, max k dk"),
         (r"$2\,\mathbb E[\|\hat y\|^2]$", "2E[‖ŷ‖²]"),
+        (r"$\{v_l\}_{l=0}^L$, $\tau\in\{1,2\}$", "{vl}l=0^L, τ∈{1,2}"),
         (r"$\overbrace{x}$ falls", "… falls"),
         (r"$a\le b$,  `code`" + "\n" + r"$$w_k^\top x$$", "a≤b, code wkᵀx"),
         (r"$\log x$", "log x"),

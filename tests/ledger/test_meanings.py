@@ -67,7 +67,7 @@ def found(write):
         file = reach._paths.root() / "clcore" / "checks" / "made" / "one.py"
         node = reach.function(file, name).node
         every = Lines(file, name, node.body[1 if ast.get_docstring(node) else 0].lineno, 99)
-        return meanings.of([every], [Lines(file, other, 1, 1) for other in shown])
+        return meanings.of([every, *(Lines(file, other, 1, 1) for other in shown)])
 
     return of
 

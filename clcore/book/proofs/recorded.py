@@ -31,7 +31,7 @@ def file() -> Path:
 
 @cache
 def _code(text: str) -> str:
-    """A program without its comments and docstrings, of which nothing that it prints depends."""
+    """A program without its comments and docstrings, which change nothing that it prints."""
     return ast.unparse(_Silent().visit(ast.parse(text)))
 
 

@@ -40,15 +40,8 @@ _GREEK = {
     **{"partial": "∂", "nabla": "∇", "perp": "⊥", "approx": "≈", "sim": "∼", "sqrt": "√"},
     **{"prod": "∏", "cdots": "⋯", "dots": "…", "ldots": "…", "odot": "⊙", "otimes": "⊗"},
     **{"ll": "≪", "gg": "≫", "lt": "<", "gt": ">", "equiv": "≡", "propto": "∝", "prime": "'"},
-    **{
-        "mid": "|",
-        "setminus": "∖",
-        "subset": "⊂",
-        "cup": "∪",
-        "cap": "∩",
-        "circ": "∘",
-        "forall": "∀",
-    },
+    **{"mid": "|", "setminus": "∖", "subset": "⊂", "cup": "∪", "cap": "∩", "circ": "∘"},
+    **{"forall": "∀"},
 }
 _ACCENTS = {"hat": "\u0302", "bar": "\u0304", "tilde": "\u0303", "dot": "\u0307"}
 _NAMES = ("log", "exp", "max", "min", "lim", "sup", "arg", "ln", "det", "Pr")
@@ -69,9 +62,9 @@ def plain(text: str) -> str:
 
 def _letters(formula: str) -> str:
     said = re.sub(_FONTS, "", re.sub(f"(?<=[a-zA-Z]){_FONTS}", " ", formula)).replace("\\|", "‖")
+    said = said.replace("\\{", "⦃").replace("\\}", "⦄")  # braces that are shown
     said = _ACCENT.sub(lambda f: normalize("NFC", f"{f[2] or f[3]}{_ACCENTS[f[1]]}"), said)
     said = _FRACTION.sub(lambda f: f"{_held(f[1] or f[2])}/{_held(f[3] or f[4])}", said)
-
     said = re.sub(r"\\sqrt\{([^{}]*)\}", lambda f: f"√{_held(f[1])}", said)
 
     def letter(command: re.Match) -> str:
@@ -83,7 +76,7 @@ def _letters(formula: str) -> str:
     said = re.sub(r"_\{ (\w+) \}", r"\1", said).replace(" (", "(").replace("( ", "(")
     said = re.sub(r"_(\d)|_\{(\d+)\}", lambda f: (f[1] or f[2]).translate(_LOW), said)
     said = _RAISED.sub(_raised, said)
-    said = re.sub(r"[{}_]", "", said.replace("\\{", "").replace("\\}", ""))
+    said = re.sub(r"[{}_]", "", said).replace("⦃", "{").replace("⦄", "}")
     return "…" if "\\" in said else " ".join(said.split())
 
 

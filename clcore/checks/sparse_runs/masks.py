@@ -13,10 +13,10 @@ NEARER = {
     rt.OTHERS["-half"]: ("-half", "-half"),
     rt.OTHERS["-script"]: ("-script", "-script"),
 }
-"""Runs of SimCLR and of SimSiam whose cells are nearer to Table 1's than those of masks that keep
-a tenth at noise 0.23."""
+"""Some runs of SimCLR and of SimSiam whose cells are nearer to Table 1's than those of masks that
+keep a tenth at noise 0.23."""
 KEPT = "Table 1: 0.1 is kept"
-COLDER = {
+VARIED = {
     f"{noise}, temperature {t} for SimCLR, the rate in proportion to it": (f"{suffix}-t{t}", suffix)
     for noise, suffix in (("noise 0.05", "-faint"), ("noise 0.48", "-loud"))
     for t in (0.2, 0.5)
@@ -61,10 +61,11 @@ def num5(t: Trial, runs: Runs) -> None:
     """Masking probabilities other than the default 0.5 (Captions of Table 1, Figs. 17, 18).
 
     Protocol   SimCLR and SimSiam with masks that keep 0.1, and that mask 0.1 as in Figs. 17, 18;
-               over the seeds that all four panels have; at other noises and temperatures as well.
+               over the seeds that all four panels have; at other noises and temperatures where both
+               masks were run.
     Question   Is the first nearer to the printed cells of Table 1 in more of them than a fair coin
                would give one time in twenty (13 of 18)?
-    Refuted    by fewer. Control: the readings exchanged in every other cell. In the note: runs in
+    Refuted    by fewer. Control: the readings exchanged in every other cell. In the note: some
                other settings that come nearer to the cells than either.
     """
     part = _kept(t, runs)
@@ -75,6 +76,6 @@ def num5(t: Trial, runs: Runs) -> None:
             nearer += f"; {(gap**2).mean() ** 0.5:.2f} for {words}"
     others = rt.other(runs, ("fig7", "fig7-drop", "fig16", "fig16-drop"))
     part.says(nearer=nearer, others=others)
-    for setting, suffixes in COLDER.items():
+    for setting, suffixes in VARIED.items():
         if rt.has(runs, f"simclr-drop{suffixes[0]}"):
             _kept(t, runs, suffixes, setting).says(others="")

@@ -3,7 +3,8 @@ say (of the library the first paragraph), constants by their values. Nothing is 
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -40,13 +41,10 @@ class Meaning:
     line: int
 
 
-def of(lines: Sequence[Lines], all_shown: Iterable[Lines] = ()) -> list[Meaning]:
-    """The functions and constants of clcore that some lines name, in the order of their first use.
-
-    all_shown: further lines that the reader sees. Left out are the functions whose lines are among
-    these, and what says nothing about itself.
-    """
-    shown = {(one.file, one.function) for one in (*lines, *all_shown)}
+def of(lines: Sequence[Lines]) -> list[Meaning]:
+    """The functions and constants of clcore that some lines name, in the order of their first use;
+    without functions of which lines are shown, and without what says nothing about itself."""
+    shown = {(one.file, one.function) for one in lines}
     found: dict[tuple[Path, int], Meaning] = {}
     for one in lines:
         function = reach.function(one.file, one.function)
@@ -63,22 +61,11 @@ def call(node: _Stands) -> str:
     """The parameters of a function as they stand, without their types: "(t, overlaps=True)"."""
     if not isinstance(node, ast.FunctionDef):
         return ""
-    arguments = node.args
-    before = [*arguments.posonlyargs, *arguments.args]
-    without = [None] * (len(before) - len(arguments.defaults))
-    said = [_said(*pair) for pair in zip(before, [*without, *arguments.defaults], strict=True)]
-    if arguments.vararg:
-        said.append(f"*{arguments.vararg.arg}")
-    elif arguments.kwonlyargs:
-        said.append("*")
-    said += [_said(*p) for p in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
-    if arguments.kwarg:
-        said.append(f"**{arguments.kwarg.arg}")
-    return f"({', '.join(said)})"
-
-
-def _said(argument: ast.arg, default: ast.expr | None) -> str:
-    return argument.arg if default is None else f"{argument.arg}={ast.unparse(default)}"
+    arguments = deepcopy(node.args)
+    for one in ast.walk(arguments):
+        if isinstance(one, ast.arg):
+            one.annotation = None
+    return f"({ast.unparse(arguments)})"
 
 
 def words(node: _Stands, whole: bool = True) -> str:
@@ -160,7 +147,7 @@ def _place(file: Path, node: ast.Name | ast.Attribute) -> tuple[Path, _Stands] |
     """The file and the statement that a name in a module stands for, if it is of clcore."""
     if isinstance(node, ast.Name):
         return _at_top(file, node.id)
-    module = _imported(file, node.value.id) if isinstance(node.value, ast.Name) else None
+    module = _imports(file).get(node.value.id) if isinstance(node.value, ast.Name) else None
     inner = _file(".".join(module)) if module else None
     return _at_top(inner, node.attr) if inner else None
 
@@ -172,7 +159,7 @@ def _at_top(file: Path, name: str, depth: int = 5) -> tuple[Path, _Stands] | Non
             return file, node
         if isinstance(node, ast.Assign | ast.AnnAssign) and (value := _value(node, name)):
             return file, _Constant(node, value)
-    origin = _imported(file, name)
+    origin = _imports(file).get(name)
     inner = _file(origin[0]) if origin and depth else None
     return _at_top(inner, origin[1], depth - 1) if inner and origin else None
 
@@ -190,23 +177,15 @@ def _value(node: ast.Assign | ast.AnnAssign, name: str) -> ast.expr | None:
     return None
 
 
-def _imported(file: Path, name: str) -> tuple[str, str] | None:
-    """(module, name there) that a module imports under a name, if it is of clcore."""
-    for module, inner, given in _imports(file):
-        if given == name:
-            return module, inner
-    return None
-
-
 @cache
-def _imports(file: Path) -> tuple[tuple[str, str, str], ...]:
-    return tuple(_imports_of(file))
-
-
-def _imports_of(file: Path) -> Iterator[tuple[str, str, str]]:
-    for node in _module(file).body:
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "clcore":
-            yield from ((str(node.module), a.name, a.asname or a.name) for a in node.names)
+def _imports(file: Path) -> dict[str, tuple[str, str]]:
+    """Name in a module -> the module of clcore that it is imported from, and the name there."""
+    return {
+        one.asname or one.name: (str(node.module), one.name)
+        for node in _module(file).body
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "clcore"
+        for one in node.names
+    }
 
 
 def _file(module: str) -> Path | None:

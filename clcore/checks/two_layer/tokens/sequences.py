@@ -47,7 +47,7 @@ def _picks(patterns: Array, inside: Array) -> tuple[Array, Array]:
 
 def _even_fields(counts: Array) -> float:
     """p of the chi^2 test that each generator fixes 5 of the 10 fields, all sets equally likely:
-    a count has half the variance of its mean, and their sum is fixed."""
+    a count's variance is half its mean, and their sum is fixed."""
     scale = (FIELDS - 1) / FIELDS / (1 - FIXED / FIELDS)
     return float(chi2.sf(scale * chisquare(counts).statistic, FIELDS - 1))
 
