@@ -46,6 +46,8 @@ _GREEK = {
 _ACCENTS = {"hat": "\u0302", "bar": "\u0304", "tilde": "\u0303", "dot": "\u0307"}
 _NAMES = ("log", "exp", "max", "min", "lim", "sup", "arg", "ln", "det", "Pr")
 _FONTS = r"\\(?:mathbb|mathcal|mathrm|mathbf|operatorname|text|left|right)(?![a-zA-Z])\*?\s*"
+_DEEP = re.compile(r"[_^]\{[^{}]*[_^]|[_^]\{[^{}]*\{")
+"""An index or a power that has one itself: no line of letters shows it."""
 _FORMULA = re.compile(r"\$\$(.+?)\$\$|\$(.+?)\$", re.DOTALL)
 _COMMAND = re.compile(r"\\([a-zA-Z]+)\s*")
 _FRACTION = re.compile(r"\\[dt]?frac\s*(?:\{([^{}]*)\}|(\w))\s*(?:\{([^{}]*)\}|(\w))")
@@ -61,6 +63,8 @@ def plain(text: str) -> str:
 
 
 def _letters(formula: str) -> str:
+    if _DEEP.search(formula):
+        return "…"
     said = re.sub(_FONTS, "", re.sub(f"(?<=[a-zA-Z]){_FONTS}", " ", formula)).replace("\\|", "‖")
     said = said.replace("\\{", "⦃").replace("\\}", "⦄")  # braces that are shown
     said = _ACCENT.sub(lambda f: normalize("NFC", f"{f[2] or f[3]}{_ACCENTS[f[1]]}"), said)
