@@ -101,6 +101,11 @@ def thm2(t: Trial) -> None:
                 minimiser.add(relative(row[None], alpha[k, :1]))
 
 
+def _lagrangian(c: Array, tau: float, mu: Array, mass: Array, p: Array) -> Array:
+    """Eq. 99 with mu as it is given: [draws]."""
+    return (c * p + tau * p * np.log(p)).sum(-1) + mu * (p.sum(-1) - mass)
+
+
 @check("acl/lem6")
 def lem6(t: Trial) -> None:
     """Closed form of an entropy-regularised linear minimisation (Lemma 6).
@@ -109,15 +114,17 @@ def lem6(t: Trial) -> None:
             2x}; p >= 0, as the entropy needs.
     Claim   min c.p - tau H(p) subject to sum p = x0 phi'(x0)/tau, x0 = sum_j exp(-c_j/tau), is
             attained at p_j = exp(-c_j/tau) phi'(x0)/tau: against a Newton solver on every draw,
-            SLSQP on some. Theorem 2 is the lemma at c_ij = 2 (d_ij - d_i), 2 tau for tau and 2 phi
+            SLSQP on some. There Eq. 99, with -mu and the mu of Eq. 101, has slope 0 in p, by
+            complex steps. Theorem 2 is the lemma at c_ij = 2 (d_ij - d_i), 2 tau for tau and 2 phi
             for phi.
-    Fails   for 2 tau in the exponent, without 1/tau, for phi' at x0/2; in the application for tau
-            or phi that is not doubled.
+    Fails   for 2 tau in the exponent, without 1/tau, for phi' at x0/2; Eq. 99 as typeset, with
+            +mu; in the application for tau or phi that is not doubled.
     """
     # The lemma itself; r_H carries 2 tau, so the lemma's tau is half of it.
     sizes = (2, 3, 5, 10)
     count = t.share(len(sizes))
     lemma = t.part("lemma", 1e-6, controls=pooled, draws=count * len(sizes))
+    multiplier = t.part("Eqs. 99-101", 1e-12, controls=pooled, draws=count * len(sizes))
     for n in sizes:
         c = t.rng.standard_normal((count, n))
         for tau in (0.2, 0.5, 1.7):
@@ -135,6 +142,15 @@ def lem6(t: Trial) -> None:
                 lemma.breaks("2 tau in the exponent", relative(wide, solved))
                 lemma.breaks("no 1/tau", relative(closed * tau, solved))
                 lemma.breaks("phi' at x0/2", relative(elsewhere, solved))
+
+                # The multiplier with exp(mu/tau - 1) = Z = phi'(x0)/tau, and the slope of Eq. 99.
+                mu = tau * (1 + np.log(slope(x0) / tau))
+                for sign in (-1, 1):
+                    force = ref.gradient(partial(_lagrangian, c, tau, sign * mu, mass), closed)
+                    if sign < 0:
+                        multiplier.add(np.abs(force).max(-1))
+                    else:
+                        multiplier.breaks("as typeset, + mu in Eq. 99", np.abs(force).max(-1))
                 if k == 0:
                     row = ref.slsqp("entropy", c[0], mass[0], tau / 2, start[0])
                     lemma.add(relative(row[None], closed[:1]))

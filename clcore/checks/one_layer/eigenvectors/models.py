@@ -42,6 +42,13 @@ def _states(q: Array) -> tuple[Array, Array]:
     return np.stack(chances, 1), np.stack(values, 1)
 
 
+def _pairs_only(p: Array, y: Array, m: int) -> Array:
+    """The law p of `_states` with y_m, y_m+1, y_m+2 coupled as far as goes: any two of all bits
+    stay independent."""
+    triple = y[..., np.arange(m, m + 3) % y.shape[-1]].prod(-1)
+    return p * (1 - triple / triple.min(-1, keepdims=True))
+
+
 def _is_lme(A: Array, w: Array) -> Array:
     """[draws]: Def. 3 by numpy, on matrices A at w."""
     values, vectors = np.linalg.eigh(A)
@@ -243,7 +250,8 @@ def ex2(t: Trial) -> None:
     Claim   A(u_m) = (1 - q)^2 u u^T + q (I - u u^T), I being U U^T for M < d, by enumeration of
             2^M states; Delta, Sigma_0 and Sigma_1 as printed; u_m is an LME just for q_m < (3
             - sqrt 5)/2.
-    Fails   for 1 - q in place of its square, for q I, for Sigma_1 = I, for the threshold 1/2.
+    Fails   for 1 - q in place of its square, for q I, for Sigma_1 = I, for the threshold 1/2; for
+            y_m that are independent in pairs only.
     """
     rng, draws, M = t.rng, min(t.draws, 200), 5
     q, U = rng.uniform(0.05, 0.6, (draws, M)), bases(rng, draws, M)
@@ -264,6 +272,8 @@ def ex2(t: Trial) -> None:
             eq9.add(absolute(A, exact))
         eq9.breaks("1 - q for its square", absolute((1 - Q) * outer + rest, exact))
         eq9.breaks("q I", absolute((1 - Q) ** 2 * outer + Q * np.eye(M), exact))
+        coupled = _moments(_pairs_only(p, y, m), x, w)
+        eq9.breaks("independent in pairs only", absolute(closed, coupled))
 
         # Mean and variance of the gated inputs where y_m > 0; where it is not they are 0.
         on = y[..., m] > 0
@@ -280,6 +290,13 @@ def ex2(t: Trial) -> None:
         said = one_layer.locally_maximal(world, *tensors(w)).numpy()
         below.add(said != (q[:, m] < one_layer.SUMMATION_THRESHOLD))
         below.breaks("threshold 1/2", said != (q[:, m] < 0.5))
+        rare = q[:, m] < one_layer.SUMMATION_THRESHOLD
+        below.breaks("independent in pairs only", _is_lme(coupled, w) != rare)
+
+    # Three bits of q = 0.3: in pairs only, A(u_1) has 2 q above (1 - q)^2.
+    few, z = _states(np.full((1, 3), 0.3))
+    top = np.linalg.eigvalsh(_moments(_pairs_only(few, z, 0), z, np.eye(3)[:1]))[0, -2:]
+    eq9.says(square=top[0], double=top[1]).confirms(square=0.7**2, double=2 * 0.3)
 
     # Eq. 9 for fewer patterns than dimensions.
     U, Q = bases(rng, draws, 6, 3), q[:, 0, None, None]

@@ -130,8 +130,8 @@ def eq25(t: Trial) -> None:
 
     Given   alpha uniform, Gaussian or random, N = 5 and 12; Eq. 3 as a sum over j != i.
     Claim   C_alpha = C^inter - C^intra, both by loops.
-    Fails   for a plus; with i = j kept and alpha_ii != 0; with the later version's shorthand,
-            C^intra[a] = C^inter[a, a], a misprint.
+    Fails   for a plus; as typeset twice: with i = j in Eq. 3, where alpha_ii != 0, and with the
+            later version's shorthand, C^intra[a] = C^inter[a, a].
     """
     finite = t.part("Eq. 25 at finite N", 1e-12, controls=typical)
     later = t.part("shorthand of the later version", 1e-12, controls=typical)
@@ -163,7 +163,7 @@ def eq25(t: Trial) -> None:
         for part in (finite, later):
             part.add(relative(inter - intra, ours))
             part.breaks("plus C^intra", relative(inter + intra, ours))
-        finite.breaks("i = j kept, alpha_ii not 0", relative(inter - intra, kept))
+        finite.breaks("as typeset: i = j kept, alpha_ii not 0", relative(inter - intra, kept))
         later.breaks("as typeset: the intra part is the inter part", relative(inter - inter, ours))
     proofs.eq25(finite, later)
 

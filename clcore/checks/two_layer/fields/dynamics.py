@@ -135,6 +135,17 @@ def _blocks(S: Array, C: Array, W: Array) -> Array:
     return out.reshape(W.shape)
 
 
+def _both_rest() -> Array:
+    """Velocities on the spheres of V = v e_2^T and of w_1 = w_2 = e_1, h linear, inputs of two
+    independent fields with variances (2, 1) and (1, 1/2): C_alpha[f_1] = diag(2, 1)."""
+    V, W = np.array([[0.0, 0.6], [0.0, 0.8]]), np.zeros((1, 2, 1, 2))
+    W[..., 0] = 1
+    C = np.diag([2.0, 1.0])
+    top = V @ C - (V * (V @ C)).sum() * V
+    low = _blocks((V.T @ V)[None], np.diag([2.0, 1.0, 1.0, 0.5])[None], W)
+    return np.append(top, low - (W * low).sum(-1, keepdims=True) * W).round(15)
+
+
 @check("nl/rem14")
 def rem14(t: Trial) -> None:
     """Stationary top layer is rank one, along the top eigenvector (Sec. 4, after Lemma 4).
@@ -143,8 +154,9 @@ def rem14(t: Trial) -> None:
             matrix exponentials, the norm of V held at 1.
     Claim   V goes to the form v s^T, and that form is necessary for a stationary point; S = s s^T
             is then of rank 1.
-    Fails   necessary: v u^T is stationary for every eigenvector u. Corrected: for a stable one.
-            Controls: the start, saddles left alone, |v| = 2.
+    Fails   necessary: v u^T is stationary for every eigenvector u, W as well where fields are
+            independent. Corrected: for a stable one. Controls: the start, saddles left alone,
+            |v| = 2.
     """
     size, outputs = 5, 3
     basis = np.linalg.qr(t.rng.standard_normal((t.draws, size, size)))[0]
@@ -170,6 +182,7 @@ def rem14(t: Trial) -> None:
     push = rest @ C[:, None]
     push -= (push * rest).sum((-1, -2), keepdims=True) * rest
     assert np.abs(push).max() < 1e-12
+    assert not _both_rest().any()
     pushed = rest + 1e-6 * t.rng.standard_normal(rest.shape)
     printed, stable = necessary = t.both("necessary for stationary", 1e-6, controls=typical)
     printed.add(*(off_form(rest[:, k]) for k in range(size)))
