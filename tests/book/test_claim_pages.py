@@ -15,6 +15,7 @@ from clcore.book.site.claims import frame, pages
 from clcore.book.site.claims.printed import tables
 from clcore.ledger import findings, registry
 from clcore.ledger import map as claim_map
+from clcore.ledger.findings import Step
 from clcore.ledger.rungs import RUNGS
 
 
@@ -248,10 +249,16 @@ def test_a_row_that_rests_on_a_corrected_one_says_which_form_it_uses():
     assert html.count("in this form:") == len(uses)
 
 
-def test_a_theorem_shows_its_proof_step_by_step():
+def test_a_theorem_shows_its_proof_step_by_step(monkeypatch):
     html = claim_page(row(id="acl/thm4"))
-    assert "The printed proof, step by step: 2 executed, 1 only read</summary>" in html
-    assert "Only read. Compared are the trajectories" in html
+    assert "The printed proof, step by step: 3 executed</summary>" in html and "Only" not in html
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            findings, "steps", lambda _: (Step("A", (("acl/lem13", ""),)), Step("B", (), "C"))
+        )
+        html = claim_page(row(id="acl/thm4"))
+    assert "The printed proof, step by step: 1 executed, 1 only read</summary>" in html
+    assert "Only read. C" in html
     html = claim_page(row(id="acl/thm3"))
     assert "step by step: 10 executed</summary>" in html
     assert '<a href="../claims/acl-eq40.html">Tian 2022, Eqs. 40-43</a>, Eq. 43' in html

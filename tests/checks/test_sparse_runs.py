@@ -261,8 +261,17 @@ def test_the_factor_of_the_noise_is_a_setting_that_the_print_leaves_open(made):
     assert [(r.part, r.setting) for r in found] == [(part, rt.OPEN[n]) for n in names]
     assert [r.passed for r in found] == [False, True]
     again = pd.concat([both, beside.assign(panel="simsiam-faint-t0.2")])
-    (found,) = [r for r in records(again, "fig18") if r.form == "open"]
-    assert found.setting == rt.OPEN["-faint"]
+    found = [r.setting for r in records(again, "fig18") if r.form == "open"]
+    assert found == [rt.OPEN["-faint"], "masks that mask a tenth"]
+
+
+def test_simsiam_that_ends_high_with_masks_that_mask_a_tenth_is_not_reproduced(made):
+    broken = made.copy()
+    broken.loc[(broken.panel == "simsiam-drop") & (broken.epoch > 0), "minimum"] = 0.9
+    for table, verdict in ((made, "reproduced"), (broken, "depends")):
+        book = ledger.Ledger("any")
+        book.run([checks.beside(table)["fig18"]], draws=1, seed=0)
+        assert ledger.verdict(book.records) == verdict
 
 
 QUIET = "panel == 'cl-basic-quiet'"

@@ -4,6 +4,7 @@ The nets of `clcore.theory.relu.relu_two_layer` and autograd meet outputs, gradi
 numpy.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -218,9 +219,9 @@ def thm4(t: Trial) -> None:
     Claim   (1) The path of the ReLU net, by autograd and not clipped (a negative entry is read as
             0, Lemma 3), is that of the linear net with the sticky rule: hand-written gradients
             through X_alpha, masked by w > 0 and clipped. (2) What reaches 0 on the ReLU net's path
-            stays 0.
-    Fails   (1) for the linear net without the rule, and for data with two active modes; (2) for a
-            gate that is open at 0.
+            stays 0. The proof: (3) the two rules, Eqs. 51 and 52, agree in every summand.
+    Fails   (1), (3) for the linear net without the rule, and for data with two active modes; (2),
+            (3) for a gate that is open at 0.
     """
     runs, n, steps, rate = min(t.draws, 12), 8, 100, 0.02
     names = ("InfoNCE", "Soft Triplet", "N+1 Tuplet")
@@ -228,6 +229,7 @@ def thm4(t: Trial) -> None:
     family = [(p, functions_of[p.name]) for p in losses.table1() if p.name in names]
     same = t.part("trajectories", 1e-9, controls=pooled, draws=3 * runs)
     stays = t.part("what reaches 0 stays", 0.0, measured=total, controls=total, draws=3 * runs)
+    each = t.part("summands, Eqs. 51, 52", 1e-12, controls=pooled, draws=3 * runs)
     hits = 0
     for pair, functions in family:
         x, x2 = mixture.fields(t.rng, runs, n, 2, 3)
@@ -279,10 +281,40 @@ def thm4(t: Trial) -> None:
         first = (w1 == 0) & (opened[:, 0, :6].reshape(w1.shape) > 0)
         stays.breaks("gate open at 0", _waking(opened), first.sum())
 
+        # (3) g d x of the ReLU net against 1(w > 0) g' x of the linear one, sample by sample.
+        net = w1, w2, pair
+        each.add(absolute(*_summands(*net, (x, x2))))
+        each.breaks("no sticky rule", absolute(*_summands(*net, (x, x2), sticky=False)))
+        each.breaks("two active modes", absolute(*_summands(*net, two_modes)))
+        each.breaks("gate open at 0", absolute(*_summands(*net, (x, x2), gate=_open_at_zero)))
+
         # Weights that have reached 0: a number for the page.
         hits += int(((w1 > 0) & (path[:, -1, :6].reshape(w1.shape) == 0)).sum())
 
     same.says(steps=steps, hits=hits)
+
+
+def _summands(
+    w1: Array,
+    w2: Array,
+    pair: losses.Pair,
+    views: tuple[Array, Array],
+    sticky: bool = True,
+    gate: Callable[[torch.Tensor], torch.Tensor] = torch.relu,
+) -> tuple[Array, Array]:
+    """[runs, views, samples, fields, modes]: the summands of Eqs. 51 and 52, by autograd down to a
+    copy of the filters for each sample, and down to the linear net's activations."""
+    low, high, data = *tensors(w1, w2), torch.stack(tensors(*views), 1)
+    copies = low[:, None, None].expand_as(data)
+
+    def loss(hidden: torch.Tensor) -> torch.Tensor:
+        z, z2 = (hidden @ high[:, None].transpose(-1, -2)).unbind(1)
+        return contrast.family_loss(z, z2, pair).sum()
+
+    rectified = torch.func.grad(lambda low: loss(gate((low * data).sum(-1))))(copies)
+    backward = torch.func.grad(loss)((copies * data).sum(-1))
+    rule = (copies > 0) | (not sticky)
+    return rectified.numpy(), (rule * backward[..., None] * data).numpy()
 
 
 def _waking(path: Array) -> int:
