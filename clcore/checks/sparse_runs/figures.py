@@ -58,11 +58,13 @@ def moves(
     part.says(start=start, end=end, low=path.min(), epoch=path.idxmin(), others=others)
 
 
-def stays_low(t: Trial, runs: Runs, panel: str, name: str, bound: float = RECOVERED) -> None:
+def stays_low(
+    t: Trial, runs: Runs, panel: str, name: str, bound: float = RECOVERED, **more: Any
+) -> None:
     """A panel ends below a bound at every Pr(sparse)."""
     found = rt.means(runs, panel)["mean"]
     control = {"starts with c = 2, untrained": float(rt.planted("warm").minimum.mean())}
-    part = on_runs(t, runs, (panel,), name, bound, "<=", (found.max(), control))
+    part = on_runs(t, runs, (panel,), name, bound, "<=", (found.max(), control), **more)
     part.says(found=rt.listed(found))
 
 
