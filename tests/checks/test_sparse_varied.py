@@ -136,3 +136,37 @@ def test_free_weights_rise_from_the_starts_of_figures_13_and_14(runs):
         began, ended = (rt.means(runs, panel, last=last)["mean"].round(2) for last in (False, True))
         assert (began == start).all() and ended.min() == pytest.approx(least), panel
         assert rt.rises(runs, panel, 1)[0] < 0.05
+
+
+def test_cells_that_are_nearer_with_a_tenth_kept_are_counted_from_the_record(runs):
+    """By a count of its own: the mean of the last epoch of each panel, against the printed cell."""
+    last = runs[runs.epoch == runs.groupby("panel", observed=True).epoch.transform("max")]
+    table = rt.printed("ncl/tab1")
+    table["panel"] = table.apply(rt.panel_of, axis=1)
+
+    def nearer(of_clr, of_siam):
+        count = 0
+        for cell in table.itertuples():
+            suffix = of_clr if cell.panel == "simclr" else of_siam
+            off = []
+            for masks in ("", "-drop"):
+                own = last[
+                    (last.panel == cell.panel + masks + suffix) & np.isclose(last.pr, cell.pr)
+                ]
+                assert len(own) == 5
+                off.append(abs(own[cell.metric].mean() - cell.paper))
+            count += off[0] < off[1]
+        return count
+
+    told = findings.known()["ncl/num5"]["open"]["varied"][
+        "Temperature and noise, five runs per panel"
+    ]
+    words = {"Sixteen": 16, "Nine": 9}
+    colder = {"0.05": "", "0.2": "-t0.2", "0.5": "-t0.5"}
+    for setting, text in told.items():
+        temperatures, noise = setting.split(", at noise ")
+        first = text.split()[0]
+        said = words.get(first) or int(first)
+        for one in re.findall(r"[\d.]+\d", temperatures):
+            siam = NOISES[noise]
+            assert nearer(siam + colder[one], siam) == said, (setting, one)
