@@ -3,6 +3,7 @@ check of a claim has the claim's id as its anchor."""
 
 import ast
 import os
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -144,7 +145,8 @@ def _highlighted(code: str, first: int) -> Markup:
     formatter = HtmlFormatter(
         linenos="inline", linenostart=first, lineanchors="L", cssclass="highlight"
     )
-    return Markup(highlight(code, PythonLexer(stripnl=False), formatter))
+    html = highlight(code, PythonLexer(stripnl=False), formatter)
+    return Markup(re.sub(r'(<a id="L-\d+") name="L-\d+"', r"\1", html))  # the id is enough
 
 
 def _pieces(file: Path) -> list[Piece]:
