@@ -90,7 +90,7 @@ def beside(runs: pd.DataFrame) -> pd.DataFrame:
     the business of `sparse_map.as_panels`)."""
     names = runs.panel.unique()
     plain = [n for n in names if n.endswith("-faint") and not n.startswith(_CONTRASTIVE)]
-    plain += ["srelu-ncl-10", *(f"{n}-loud" for n in NO_TEMPERATURE)]
+    plain += ["srelu-ncl-10", *(f"{n}-loud" for n in (*NO_TEMPERATURE, "simsiam-drop"))]
     same = runs[runs.panel.isin(plain)]
     return pd.concat([same.assign(panel=same.panel + suffix) for suffix in ("-t0.2", "-t0.5")])
 

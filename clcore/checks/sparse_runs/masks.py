@@ -16,13 +16,6 @@ NEARER = {
 """Some runs of SimCLR and of SimSiam whose cells are nearer to Table 1's than those of masks that
 keep a tenth at noise 0.23."""
 KEPT = "Table 1: 0.1 is kept"
-VARIED = {
-    f"{noise}, temperature {t} for SimCLR, the rate in proportion to it": (f"{suffix}-t{t}", suffix)
-    for noise, suffix in (("noise 0.05", "-faint"), ("noise 0.48", "-loud"))
-    for t in (0.2, 0.5)
-}
-"""Settings of Table 1 -> the suffixes of their panels, SimCLR's and SimSiam's, whose loss has no
-temperature."""
 
 
 def _off(runs: Runs, of_clr: str, of_siam: str) -> pd.Series:
@@ -37,21 +30,20 @@ def _off(runs: Runs, of_clr: str, of_siam: str) -> pd.Series:
     return cells["mean"] - cells.paper
 
 
-def _kept(t: Trial, runs: Runs, suffixes: tuple[str, str] = ("", ""), setting: str = "") -> Part:
+def _kept(t: Trial, runs: Runs) -> Part:
     """How many cells of Table 1 are nearer with masks that keep a tenth than with masks that mask
     one."""
     masks = ("", "-drop")
-    clr, siam = suffixes
-    panels = [f"{name}{m}{s}" for name, s in (("simclr", clr), ("simsiam", siam)) for m in masks]
+    panels = [name + mask for name in ("simclr", "simsiam") for mask in masks]
     seeds = set.intersection(*(set(rt.at(runs, panel).seed) for panel in panels))
     own = runs[runs.panel.isin(panels) & runs.seed.isin(seeds)]
-    off = [_off(own, m + clr, m + siam).abs() for m in masks]
+    off = [_off(own, mask, mask).abs() for mask in masks]
     keep, drop = pd.concat(off, axis=1, join="inner").to_numpy().T
     mixed = stats.alternate(keep, drop)
     bound = float(binom.isf(rt.SIGNIFICANT, len(keep), 0.5)) + 1
     nearer, control = (float((x < y).sum()) for x, y in ((keep, drop), mixed))
     measured = nearer, {"every other cell exchanged": control}
-    part = on_runs(t, runs, tuple(panels), KEPT, bound, ">=", measured, setting=setting)
+    part = on_runs(t, runs, tuple(panels), KEPT, bound, ">=", measured)
     kept, masked = ((x**2).mean() ** 0.5 for x in (keep, drop))
     return part.says(cells=len(keep), seeds=len(seeds), kept=kept, masked=masked, nearer="")
 
@@ -76,6 +68,3 @@ def num5(t: Trial, runs: Runs) -> None:
             nearer += f"; {(gap**2).mean() ** 0.5:.2f} for {words}"
     others = rt.other(runs, ("fig7", "fig7-drop", "fig16", "fig16-drop"))
     part.says(nearer=nearer, others=others)
-    for setting, suffixes in VARIED.items():
-        if rt.has(runs, f"simclr-drop{suffixes[0]}"):
-            _kept(t, runs, suffixes, setting).says(others="")
