@@ -18,8 +18,8 @@ from clcore._files import read_notebook
 from clcore.book import build, exercises, solutions
 from clcore.book.exercises import mistakes
 from clcore.book.exercises.judge import NEAR
-from clcore.book.exercises.probes import PROBES
 from clcore.book.site import fields
+from clcore.book.site.fields.probes import PROBES
 from clcore.theory.operator import covariance_operator
 
 IDS = [

@@ -55,7 +55,7 @@ def test_definition_2_as_typeset():
 
     f = torch.ones(1, dtype=torch.float64, requires_grad=True)  # pre_1, open
     (slope,) = torch.autograd.grad(torch.relu(-torch.relu(f)).sum(), f)
-    assert slope.item() == 0 and -1 * g != slope.item()  # G = W = -1, Q = 1
+    assert slope.item() == 0  # where G_l^T Q_l^T g_l is -g_l: G = W = -1, Q = 1
 
 
 @pytest.mark.parametrize(("steps", "trace"), [((1, -1), 0.75), (range(8), 0.0)])

@@ -65,7 +65,7 @@ def random_rows(rng: np.random.Generator, w: Warm) -> Warm:
 
 def beyond(rng: np.random.Generator, draws: int, d: int) -> Warm:
     """Errors of 0.03 / d at most, and every bias 0.05 above 1 - alpha^2 kappa: it separates, far
-    above the crosstalk and below one minus it, but is not o(1)."""
+    above the crosstalk and below 1 minus the crosstalk, but is not o(1)."""
     w = warm(rng, draws, d, 0.03)
     alpha, kappa = rng.uniform(0.7, 0.95, draws), rng.uniform(0.3, 0.9, draws)
     b = np.repeat((1.05 - alpha**2 * kappa)[:, None], d, -1)

@@ -45,7 +45,7 @@ def _kept(t: Trial, runs: Runs) -> Part:
     measured = nearer, {"every other cell exchanged": control}
     part = on_runs(t, runs, tuple(panels), KEPT, bound, ">=", measured)
     kept, masked = ((x**2).mean() ** 0.5 for x in (keep, drop))
-    return part.says(cells=len(keep), seeds=len(seeds), kept=kept, masked=masked, nearer="")
+    return part.says(cells=len(keep), seeds=len(seeds), kept=kept, masked=masked)
 
 
 @check("ncl/num5", on="runs")

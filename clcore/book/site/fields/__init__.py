@@ -1,6 +1,5 @@
 """A field below each exercise that asks for a number, or for a function of which one value can be
-told (clcore/book/exercises/probes.py). fields.js checks what a reader types there,
-in the browser. A Sphinx extension.
+asked (probes.py). fields.js checks in the browser what a reader types there. A Sphinx extension.
 
 A page does not print the numbers. Around each right one, numbers of two digits are its buckets: a
 digest of the exercise's id and a bucket says half which bucket it is, and half hides the right

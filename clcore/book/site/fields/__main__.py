@@ -6,8 +6,8 @@ from clcore import _paths
 from clcore._files import write_json
 from clcore.book import exercises
 from clcore.book.exercises import mistakes
-from clcore.book.exercises.probes import PROBES
 from clcore.book.site import fields
+from clcore.book.site.fields.probes import PROBES
 
 
 def made() -> dict:
