@@ -6,27 +6,16 @@ import re
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from clcore import _paths
-from clcore.ledger.written import reach
+from clcore.ledger.written import places, reach
 from clcore.ledger.written.paragraphs import Lines
+from clcore.ledger.written.places import Constant, Stands
 
 SHORT = 72
 """A value of more letters than this is not shown."""
 _ERRORS = re.compile(r" (?:Same )?[Ee]rrors[:.] ?| Raises ")
-
-
-@dataclass(frozen=True)
-class _Constant:
-    """A statement at the top of a module, and the value that it binds to a name."""
-
-    node: ast.stmt
-    value: ast.expr
-
-
-_Stands = ast.FunctionDef | ast.ClassDef | _Constant
 
 
 @dataclass(frozen=True)
@@ -49,7 +38,7 @@ def of(lines: Sequence[Lines]) -> list[Meaning]:
     for one in lines:
         function = reach.function(one.file, one.function)
         for node in _names(function, one):
-            place = _place(one.file, node)
+            place = places.of(one.file, node)
             if place and (place[0], _name_of(place[1])) not in shown:
                 meaning = _meaning(ast.unparse(node), *place)
                 if meaning.says:
@@ -57,7 +46,7 @@ def of(lines: Sequence[Lines]) -> list[Meaning]:
     return list(found.values())
 
 
-def call(node: _Stands) -> str:
+def call(node: Stands) -> str:
     """The parameters of a function as they stand, without their types: "(t, overlaps=True)"."""
     if not isinstance(node, ast.FunctionDef):
         return ""
@@ -68,10 +57,10 @@ def call(node: _Stands) -> str:
     return f"({ast.unparse(arguments)})"
 
 
-def words(node: _Stands, whole: bool = True) -> str:
+def words(node: Stands, whole: bool = True) -> str:
     """A docstring on one line, or its first paragraph, without the errors that it raises; of a
     function that has none and only returns, what it returns, as code."""
-    if isinstance(node, _Constant):
+    if isinstance(node, Constant):
         return ""
     told = ast.get_docstring(node) or ""
     told = " ".join((told if whole else told.split("\n\n")[0]).split())
@@ -116,16 +105,16 @@ def _types(function: reach.Function) -> set[ast.AST]:
     return {node for one in told if one for node in ast.walk(one)}
 
 
-def _meaning(name: str, file: Path, stands: _Stands) -> Meaning:
-    if not isinstance(stands, _Constant):
+def _meaning(name: str, file: Path, stands: Stands) -> Meaning:
+    if not isinstance(stands, Constant):
         own = _paths.root() / "clcore" / "checks" in file.parents
         return Meaning(name, call(stands), words(stands, whole=own), file, stands.lineno)
     value = ast.unparse(stands.value)
     named = isinstance(stands.value, ast.Name | ast.Attribute)
-    other = _place(file, stands.value) if named else None
-    if other and isinstance(other[1], _Constant):
+    other = places.of(file, stands.value) if named else None
+    if other and isinstance(other[1], Constant):
         value = ast.unparse(other[1].value)
-    body = _module(file).body
+    body = places.module(file).body
     after = body[body.index(stands.node) + 1 :][:1]
     told = _text(after[0]) if after else ""
     said = [f"`{value}`" if len(value) <= SHORT else "", told or _comment(file, stands.node)]
@@ -139,61 +128,5 @@ def _text(node: ast.stmt) -> str:
     return " ".join(value.value.split("\n\n")[0].split()) if alone else ""
 
 
-def _name_of(node: _Stands) -> str:
-    return "" if isinstance(node, _Constant) else node.name
-
-
-def _place(file: Path, node: ast.Name | ast.Attribute) -> tuple[Path, _Stands] | None:
-    """The file and the statement that a name in a module stands for, if it is of clcore."""
-    if isinstance(node, ast.Name):
-        return _at_top(file, node.id)
-    module = _imports(file).get(node.value.id) if isinstance(node.value, ast.Name) else None
-    inner = _file(".".join(module)) if module else None
-    return _at_top(inner, node.attr) if inner else None
-
-
-def _at_top(file: Path, name: str, depth: int = 5) -> tuple[Path, _Stands] | None:
-    """What stands at the top of a module under a name, or of the module that it comes from."""
-    for node in _module(file).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
-            return file, node
-        if isinstance(node, ast.Assign | ast.AnnAssign) and (value := _value(node, name)):
-            return file, _Constant(node, value)
-    origin = _imports(file).get(name)
-    inner = _file(origin[0]) if origin and depth else None
-    return _at_top(inner, origin[1], depth - 1) if inner and origin else None
-
-
-def _value(node: ast.Assign | ast.AnnAssign, name: str) -> ast.expr | None:
-    """What a statement binds to a name; of several in a row each has its own."""
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    for target in targets:
-        pairs = [(target, node.value)]
-        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-            pairs = list(zip(target.elts, node.value.elts, strict=False))
-        for one, value in pairs:
-            if isinstance(one, ast.Name) and one.id == name:
-                return value
-    return None
-
-
-@cache
-def _imports(file: Path) -> dict[str, tuple[str, str]]:
-    """Name in a module -> the module of clcore that it is imported from, and the name there."""
-    return {
-        one.asname or one.name: (str(node.module), one.name)
-        for node in _module(file).body
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "clcore"
-        for one in node.names
-    }
-
-
-def _file(module: str) -> Path | None:
-    """The file of a module or a package of clcore."""
-    plain = _paths.root() / Path(*module.split("."))
-    return next((f for f in (plain.with_suffix(".py"), plain / "__init__.py") if f.is_file()), None)
-
-
-@cache
-def _module(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"), str(file))
+def _name_of(node: Stands) -> str:
+    return "" if isinstance(node, Constant) else node.name

@@ -1,15 +1,13 @@
 """The functions of clcore/checks that make up a check: its own, and the helpers that it reaches."""
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from clcore import _paths
 from clcore.ledger.registry import Place
-
-CHECKS = "clcore.checks"
+from clcore.ledger.written import places
 
 
 @dataclass(frozen=True)
@@ -30,75 +28,32 @@ class Function:
         return min([d.lineno for d in self.node.decorator_list] + [self.node.lineno])
 
 
-@dataclass(frozen=True)
-class _Module:
-    functions: dict[str, ast.FunctionDef | ast.ClassDef]
-    names: dict[str, tuple[str, str]]
-    """Name in this module -> module of checks, and the name there ("": the module itself)."""
-    texts: dict[str, str]
-    """Name of a text at the top of the module -> the text."""
-
-
-@cache
-def _read(file: Path) -> _Module:
-    tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
-    found = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
-    names: dict[str, tuple[str, str]] = {}
-    for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(CHECKS):
-            for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                of = (inner, "") if _file(inner).is_file() else (str(node.module), alias.name)
-                names[alias.asname or alias.name] = of
-    return _Module(found, names, dict(_texts(tree)))
-
-
-def _texts(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
-            for target in node.targets:
-                if isinstance(target, ast.Name) and isinstance(node.value.value, str):
-                    yield target.id, node.value.value
-
-
-def _file(module: str) -> Path:
-    return _paths.root() / Path(*module.split(".")).with_suffix(".py")
-
-
-def _place(function: Function, node: ast.expr) -> tuple[Path, str] | None:
-    """The file of clcore and the name in it for which an expression in a function stands."""
-    module = _read(function.file)
-    if isinstance(node, ast.Name):
-        target, name = module.names.get(node.id, ("", ""))
-        if not target:
-            return function.file, node.id
-    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        target, inside = module.names.get(node.value.id, ("", ""))
-        name = "" if inside else node.attr
-    else:
-        return None
-    return (_file(target), name) if target and name and _file(target).is_file() else None
-
-
 def named(function: Function, node: ast.expr) -> Function | None:
     """The function of clcore/checks that an expression in another one names, if it does."""
-    place = _place(function, node)
-    found = _read(place[0]).functions.get(place[1]) if place else None
-    return Function(place[0], found) if place and found else None
+    found = places.of(function.file, node)
+    if not found or isinstance(found[1], places.Constant):
+        return None
+    return Function(*found) if _paths.root() / "clcore" / "checks" in found[0].parents else None
 
 
 def text(function: Function, node: ast.expr) -> str | None:
     """The text that an expression in a function is, as a constant or by the name of one that
-    stands at the top of its module or of another one of checks, if it is one."""
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, str) else None
-    place = _place(function, node)
-    return _read(place[0]).texts.get(place[1]) if place else None
+    stands at the top of a module of clcore, if it is one."""
+    if not isinstance(node, ast.Constant):
+        found = places.of(function.file, node)
+        if not found or not isinstance(found[1], places.Constant):
+            return None
+        node = found[1].value
+    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return node.value if is_text else None
 
 
 def function(file: Path, name: str) -> Function:
     """The function of this name at the top of a module of checks."""
-    return Function(file, _read(file).functions[name])
+    found = places.named(file, name)
+    if not found or isinstance(found[1], places.Constant):
+        raise KeyError(name)
+    return Function(*found)
 
 
 def own(place: Place) -> Function:
