@@ -179,6 +179,14 @@ def test_both_blocks_are_judged_at_once():
     assert {"acl/tab2a", "acl/tab2b"} <= {r.claim for r in found}
 
 
+@pytest.mark.parametrize(("lead", "ahead"), [(9.0, "square"), (-9.0, "none of the other losses")])
+def test_the_note_names_the_losses_ahead_of_direct_weights(lead, ahead):
+    found = of_claim(
+        "acl/num16", runs({name: -1.0 for name in LEADS} | {"direct": 1, "square": lead})
+    )
+    assert f"Ahead of it on average: {ahead}. Runs" in found["runs: above InfoNCE"].note
+
+
 def test_the_note_names_runs_that_differ():
     def printed(**leads):
         found = of_claim("acl/num15", runs(LEADS | leads))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import minimize_scalar
 
 from clcore import random
 from clcore import reference as ref
@@ -26,6 +27,21 @@ def test_a_batch_for_the_trap_of_theorem_3():
     assert deep_linear.trapped(many, X).all() and not deep_linear.trapped(many, -X).any()
     top, distinct = deep_linear.distinct_top(many)
     assert (top == 0).all() and distinct.all()
+
+
+def test_infonce_has_a_finite_minimum_where_its_own_weights_lose_their_energy():
+    x = np.array([0.0, 1.0, 3.0])
+    own = np.eye(3, dtype=bool)
+
+    def loss(w):
+        inter, intra = (w * (x[:, None] - x)) ** 2 / 2, (w * 2.0) ** 2 / 2
+        return np.log(np.exp(np.where(own, -np.inf, intra - inter)).sum(1)).sum()
+
+    best = minimize_scalar(loss, bounds=(0.01, 3), method="bounded", options={"xatol": 1e-9}).x
+    assert best == pytest.approx(0.40977, abs=1e-5)
+    X = flow.following(x[None, :, None], x[None, :, None] + 2.0, 1.0)
+    at = [float(X(ref.tensors(np.full((1, 1, 1), w)))) for w in (1e-6, best, 1.0)]
+    assert at[0] == pytest.approx(2) and abs(at[1]) < 1e-5 and at[2] < -4
 
 
 def test_the_frozen_weights_are_a_softmax_of_the_distances():

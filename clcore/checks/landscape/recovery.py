@@ -110,7 +110,7 @@ def eq9(t: Trial) -> None:
             (3) where W has unit rows and Eq. 9 holds, c = 1.
     Fails   (1) for W in U_> and signed latents; (2) for latents alone; (3) at p > d for rows with a
             part across the columns of M. Not for rows in their span, as all are if p = d; there
-            with one-hot latents.
+            with one-hot latents, and for c = 0.
     """
     recovers, same = t.part("W = P M^T", 1e-12), t.part("relabelling", 1e-12)
     rows, span = t.part("unit rows", 1e-12), t.corrected("unit rows", 1e-12)
@@ -138,6 +138,7 @@ def eq9(t: Trial) -> None:
         # (3) Rows in the span of M, scaled to norm 1, recover z itself; `_shorter` has the others.
         W = _unit(P @ M.T * t.rng.uniform(0.1, 3, (d, 1)))
         span.add(np.abs(_encode(W, x) - z @ P.T).max())
+        span.breaks("c = 0: W = -P M^T", np.abs(_encode(-P @ M.T, x) - z @ P.T).max())
         _shorter(t, M, P, z, recovers, rows, span)
 
     _proves_recovery(recovers, same, span)

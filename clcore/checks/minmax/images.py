@@ -30,7 +30,7 @@ from clcore.checks.minmax.printed_cells import (
     span,
 )
 from clcore.images.datasets import called
-from clcore.ledger import Check, Trial, check, worst
+from clcore.ledger import Check, Part, Trial, check, worst
 from clcore.ledger.judging import Shared
 from clcore.ledger.trial import generator
 from clcore.stats import exchanged_labels, paired_tests
@@ -116,7 +116,7 @@ def _end(runs: pd.DataFrame) -> pd.DataFrame:
     return runs[runs.epoch == runs.epoch.max()]
 
 
-def _directed(t: Trial, name: str, label: str, runs: pd.DataFrame, loss: str, sign: int) -> None:
+def _directed(t: Trial, name: str, label: str, runs: pd.DataFrame, loss: str, sign: int) -> Part:
     """At the end the difference to InfoNCE has a sign, beyond its 95 per cent interval. Control:
     the two losses exchanged at random within each seed."""
 
@@ -130,7 +130,7 @@ def _directed(t: Trial, name: str, label: str, runs: pd.DataFrame, loss: str, si
     part = t.part(f"{name}, {label}", beyond, ">=", **seen)
     part.add(sign * last.t)
     part.breaks(EXCHANGED, _exchanged(_end(runs), "infonce", loss, by=lambda r: sign * of(r).t))
-    part.says(said=_said(last), about=about(runs))
+    return part.says(said=_said(last), about=about(runs))
 
 
 def _exchanged(
@@ -361,7 +361,10 @@ def num16(t: Trial, sides: Sides) -> None:
 
     # (3) Our runs, a part for each data set.
     for label, runs in sides.items():
-        _directed(t, "runs: above InfoNCE", label, runs, "direct", 1)
+        part = _directed(t, "runs: above InfoNCE", label, runs, "direct", 1)
+        end = _end(gaps(runs)).set_index("loss").difference
+        ahead = end.index[end > end["direct"]]
+        part.says(ahead=", ".join(NAMES[name] for name in ahead) or "none of the other losses")
 
 
 def beside(sides: Sides) -> list[Callable[[int, int], Iterator[Check]]]:

@@ -201,10 +201,14 @@ def fig12(t: Trial, runs: Runs) -> None:
     """Max-cosine and loss curves from a warm start with a linear predictor (Figure 12).
 
     Protocol   NCL from a warm start, c = 1, with a linear predictor; the runs of Figure 5.
-    Question   Does the Minimum max-cosine end above its start at every Pr(sparse) (paired test)?
+    Question   Do the Minimum, Median and Maximum max-cosine end above their starts, and the loss
+               below, at every Pr(sparse) (paired test)?
     Refuted    by a p-value above 0.05. Control: start and end exchanged in every other run.
     """
     moves(t, runs, "pred-warm", "it rises from a warm start")
+    for name, sign in (("median", 1), ("maximum", 1), ("loss", -1)):
+        measured, way = rt.rises(runs, "pred-warm", sign, name), "rises" if sign > 0 else "falls"
+        on_runs(t, runs, ("pred-warm",), f"the {name} {way}", SIGNIFICANT, "<=", measured)
 
 
 @check("ncl/fig6", on="runs")
