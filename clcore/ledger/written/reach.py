@@ -30,10 +30,16 @@ class Function:
 
 def named(function: Function, node: ast.expr) -> Function | None:
     """The function of clcore/checks that an expression in another one names, if it does."""
-    found = places.of(function.file, node)
+    found = _as_function(places.of(function.file, node))
+    checks = _paths.root() / "clcore" / "checks"
+    return found if found and checks in found.file.parents else None
+
+
+def _as_function(found: tuple[Path, places.Stands] | None) -> Function | None:
+    """What was found, if it is a function or a class."""
     if not found or isinstance(found[1], places.Constant):
         return None
-    return Function(*found) if _paths.root() / "clcore" / "checks" in found[0].parents else None
+    return Function(found[0], found[1])
 
 
 def text(function: Function, node: ast.expr) -> str | None:
@@ -50,10 +56,9 @@ def text(function: Function, node: ast.expr) -> str | None:
 
 def function(file: Path, name: str) -> Function:
     """The function of this name at the top of a module of checks."""
-    found = places.named(file, name)
-    if not found or isinstance(found[1], places.Constant):
-        raise KeyError(name)
-    return Function(*found)
+    if found := _as_function(places.named(file, name)):
+        return found
+    raise KeyError(f"expected a function {name} at the top of {file}, there is none")
 
 
 def own(place: Place) -> Function:
