@@ -43,11 +43,18 @@ Weights = list[Tensor]
 
 
 def _loss_gradient(
-    weights: Weights, x: Tensor, acts: list[str], norm: str, at: int, bias: Sequence[Tensor] = ()
+    weights: Weights,
+    x: Tensor,
+    acts: list[str],
+    norm: str,
+    at: int,
+    bias: Sequence[Tensor] = (),
+    penalty: float = 0.0,
 ) -> tuple[Tensor, ...]:
-    """dLoss/dW_l of a smooth random loss of the outputs; `norm` acts on layer `at` (1..L)."""
+    """dLoss/dW_l of a smooth random loss of the outputs; `norm` acts on layer `at` (1..L), and
+    `penalty` times the squares of that layer's outputs is added."""
     theta = [w.clone().requires_grad_() for w in weights]
-    f = x
+    f, squares = x, x.new_zeros(())
     for layer, (w, act) in enumerate(zip(theta, acts, strict=True), 1):
         f = f @ w.mT
         if len(bias):
@@ -55,9 +62,10 @@ def _loss_gradient(
         f = ACTIVATIONS[act](f)
         if layer == at:
             f = NORMS[norm](f)
+            squares = f.pow(2).sum()
     ripple = torch.arange(f[0].numel(), dtype=f.dtype).reshape(f.shape[1:]).cos()
     loss = (torch.sin(2 * f + ripple) * (1.5 + ripple)).sum() + (f.mean(-2) ** 3).sum()
-    return torch.autograd.grad(loss, theta)
+    return torch.autograd.grad(loss + penalty * squares, theta)
 
 
 def _inner(weights: Weights, slopes: tuple[Tensor, ...], rows: bool = False) -> list[Array]:
@@ -152,7 +160,8 @@ def lem8(t: Trial) -> None:
 
     Given   one to four layers of mixed reversible kinds between W_l and an l2 or LayerNorm layer.
     Claim   <W_l, dLoss/dW_l> = 0; the key step J f = 0, J of Lemma 7.
-    Fails   for a tanh among the layers; for P_1^perp in place of P_{x,1}^perp.
+    Fails   for a tanh among the layers; below an l2 penalty, as typeset ("l2 regularization"); for
+            P_1^perp in place of P_{x,1}^perp.
     """
     count = t.share(8)
     conserved = t.part("conserved", 1e-9, controls=pooled, draws=8 * count)
@@ -161,11 +170,12 @@ def lem8(t: Trial) -> None:
         weights = _net(t.rng, count, (5, *(24 for _ in range(depth)), 3))
         (x,) = tensors(t.rng.standard_normal((count, 12, 5)))
         first, *others = [*t.rng.choice(REVERSIBLE, depth - 1), "linear", "linear"]
-        found, bent = (
-            _inner(weights, _loss_gradient(weights, x, [act, *others], norm, depth))
-            for act in (first, "tanh")
+        found, bent, typeset = (
+            _inner(weights, _loss_gradient(weights, x, [act, *others], layer, depth, penalty=size))
+            for act, layer, size in ((first, norm, 0), ("tanh", norm, 0), (first, "none", 0.5))
         )
         conserved.add(*found[:depth]).breaks("a tanh among them", bent[0])
+        conserved.breaks("as typeset: an l2 penalty", typeset[0])
 
     # The key step, J of Lemma 7 with and without the mean.
     kills = t.part("J f = 0", 1e-12, controls=typical, draws=8 * count)

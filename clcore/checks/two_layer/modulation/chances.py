@@ -300,9 +300,11 @@ def eq157(t: Trial) -> None:
     """Upper bound on the learning probability of a less favoured pattern (Eq. 157).
 
     Given   random head starts eps of all patterns, sorted, the largest first; the pattern of rank r
-            >= 2; Y uniform on [-1, 1]; chances by quadrature.
-    Claim   P[E_c(r)] <= min over r' < r of (1 - (eps_c(r') - eps_c(r))/2)^(r'+1)/(r' + 1).
-    Fails   for gaps beyond 2. Corrected: a base below 0 is 0. Control: r' + 2 for r' + 1.
+            >= 2; Y uniform on [-1, 1]; chances by quadrature. For (2) 40 patterns, the last one.
+    Claim   (1) P[E_c(r)] <= min over r' < r of (1 - (eps_c(r') - eps_c(r))/2)^(r'+1)/(r' + 1).
+            (2) It is exponentially small for large r.
+    Fails   (1) for gaps beyond 2. Corrected: a base below 0 is 0. Control: r' + 2 for r' + 1. (2)
+            for gaps near 0. Corrected: half of the ranks lead by delta. Control: by delta/8.
     """
     whole = t.both("", 1e-6, controls=worst)
     for e in _vectors(t.rng, min(t.draws, 100)):
@@ -317,3 +319,24 @@ def eq157(t: Trial) -> None:
             whole.corrected.add(p[:, r] - (kept**size / size).min(-1))
             more = (kept ** (size + 1) / (size + 1)).min(-1)
             whole.breaks("one pattern more", p[:, r] - more)
+    _small_for_large_rank(t, min(t.draws, 20))
+
+
+def _small_for_large_rank(t: Trial, count: int, r: int = 40) -> None:
+    """r P[E_c(r)] over 2 (1 - delta/2)^(r/2 + 1), which Eq. 157 gives for r' = r/2."""
+    delta = t.rng.uniform(0.5, 1, (count, 1))
+    more = t.rng.uniform(0, 1, (count, r)) * (np.arange(count) % 2)[:, None]
+    lead = (more + (np.arange(r) < r / 2)) * delta
+    lead[:, -1] = 0  # rank r: the half before leads by delta, in every second draw by more
+    close = t.rng.uniform(0, 1, (count, r)) * 10 ** t.rng.uniform(-6, -3, (count, 1))
+    part = t.both("exponentially small for large r", 1.0, controls=worst)
+    scale = r / (2 * (1 - delta[:, 0] / 2) ** (r // 2 + 1))
+
+    def last(e: Array) -> Array:
+        e = -np.sort(-e, -1)
+        return modulation.win_probabilities(torch.from_numpy(e)).numpy()[:, -1] * scale
+
+    part.printed.add(last(close))
+    part.printed.fails_by(_chances(-np.sort(-close, -1))[:, -1] * scale, within=1e-5)
+    part.corrected.add(last(lead))
+    part.breaks(r"a lead of $\delta/8$", last(lead / 8))
