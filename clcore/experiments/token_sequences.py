@@ -7,9 +7,9 @@ filters a field and a linear top layer. Token a enters as zeta_a e_a, with e_a t
 
 Protocols: "paper" is what nl prints (loss as a sum over samples, BatchNorm over both views),
 "released" what the authors' program does (means, BatchNorm per view). What the paper leaves open
-(outputs of norm 1, temperature 0.1, 50 outputs) is the program's in both. Two more readings of the
-print: "mean" has the mean of the cross-entropies, as programs do, at the paper's rate; "raw" has
-Eq. 1 to the letter, on outputs that are not scaled.
+(outputs of norm 1, temperature 0.1, 50 outputs) is the program's in both. More readings, at the
+paper's rate: "t0.2", "t0.5", "t1" are "paper" at other temperatures; "mean" and "sum" have that of
+the cross-entropies, without Eq. 1's factor tau; "raw" has Eq. 1 on outputs that are not scaled.
 """
 
 import math
@@ -29,11 +29,11 @@ from clcore.sweep.configs import Config
 from clcore.sweep.optim import Params, unit_rows
 
 TEMPERATURE, EPS, SLOPE = 0.1, 1e-5, 0.05
-STEPS, BATCH, OUTPUTS = 5000, 128, 50
-MOMENTUM, WEIGHT_DECAY = 0.9, 5e-3
-RATES = {"paper": 2e-3, "released": 2e-2}
-READINGS = RATES | {"mean": 2e-3, "raw": 2e-3}
-"""Learning rates of the two protocols, and of two more readings of the paper's text."""
+STEPS, BATCH, OUTPUTS, MOMENTUM, WEIGHT_DECAY = 5000, 128, 50, 0.9, 5e-3
+RATES, MEANS = {"paper": 2e-3, "released": 2e-2}, ("released", "mean")
+TEMPERATURES = {"t0.2": 0.2, "t0.5": 0.5, "t1": 1.0}
+READINGS = RATES | {"mean": 2e-3, "sum": 2e-3, "raw": 2e-3} | dict.fromkeys(TEMPERATURES, 2e-3)
+"""Learning rates of the two protocols, and of more readings of the paper's text."""
 LOSSES = ("infonce", "quadratic")
 
 # nl names no non-homogeneous activation; the program has a sigmoid.
@@ -71,8 +71,7 @@ def generators(
 ) -> tuple[Int[Tensor, "G K"], Bool[Tensor, "K T"]]:
     """Generators, with -1 for the wildcard, and R_k as a mask.
 
-    R_k: `in_set` tokens drawn without replacement. A generator: `fixed` random fields, each with a
-    token of R_k drawn uniformly.
+    R_k: `in_set` tokens without replacement. A generator: `fixed` fields with a token of R_k each.
     """
     allowed, places, picks = cr.split(key, 3)
     order = cr.permutation(allowed, tokens, fields)
@@ -143,8 +142,7 @@ def outputs(
 ) -> Float[Tensor, "two N n"]:
     """Outputs of both views, V (BatchNorm of) h(W_k u_a); statistics over 2N samples or a view.
 
-    A field sees T inputs only: hidden layer, BatchNorm and top layer are evaluated once a token,
-    and a sample's output is the sum of K rows of that table.
+    A field sees T inputs only: all layers are evaluated once a token; an output is a sum of K rows.
     """
     W, V = params["W"], params["V"]
     K, M, T = W.shape
@@ -169,18 +167,19 @@ def loss(
     z: Float[Tensor, "two N n"],
     kind: str = "infonce",
     protocol: str = "paper",
-    tau: float = TEMPERATURE,
+    tau: float | None = None,
 ) -> Float[Tensor, ""]:
     """The loss of a batch, on outputs scaled to norm 1 (but for "raw"); negatives are first views.
 
-    InfoNCE, "paper", "raw": nl Eq. 1 with epsilon = 1, tau times the sum of the N cross-entropies;
-    "released", "mean": their mean. Quadratic, "paper": sum over i and j != i of
-    alpha (d_i^2 - d_ij^2) with alpha = 1/N, so that a sample's weights have about the sum they have
-    in InfoNCE; "released", "mean": -(1 + 1/N) mean of positives + mean of the N x N similarities,
-    positives on the diagonal, over tau. Errors: unknown kind or protocol, tau < 0.025.
+    InfoNCE: nl Eq. 1 with epsilon = 1, tau times the sum of the N cross-entropies; "sum": their
+    sum; "released", "mean": their mean. Quadratic: sum over i and j != i of alpha (d_i^2 - d_ij^2)
+    with alpha = 1/N, so that a sample's weights have about the sum they have in InfoNCE;
+    "released", "mean": -(1 + 1/N) mean of positives + mean of the N x N similarities, positives on
+    the diagonal, over tau. tau: the protocol's unless given; errors: unknown names, tau < 0.025.
     """
     _one_of("kind", kind, LOSSES)
     _one_of("protocol", protocol, tuple(READINGS))
+    tau = TEMPERATURES.get(protocol, TEMPERATURE) if tau is None else tau
     if not tau >= 0.025:
         raise ValueError(f"tau: expected at least 0.025 (float32 exponentials), got {tau}")
     if protocol == "raw":
@@ -193,7 +192,7 @@ def loss(
     if kind == "quadratic":
         total = a.sum(0)
         others = (total * total).sum() - a.square().sum()  # sum over j != i
-        if protocol == "paper":
+        if protocol not in MEANS:
             return (others - (n - 1) * positive.sum()) / n
         everything = (others + positive.sum()) / n**2
         return (everything - (1 + 1 / n) * positive.mean()) / tau
@@ -201,7 +200,9 @@ def loss(
     # Exponents are below 2 / tau: up to 6000 samples in single precision, no maximum is needed.
     gaps = (a / tau) @ a.T - (positive / tau)[:, None] + own
     entropy = cross_entropy_of_gaps(gaps, bounded=True)
-    return tau * entropy.sum() if protocol == "paper" else entropy.mean()
+    if protocol in MEANS:
+        return entropy.mean()
+    return entropy.sum() if protocol == "sum" else tau * entropy.sum()
 
 
 def _raw(z: Float[Tensor, "two N n"], kind: str, tau: float) -> Float[Tensor, ""]:
@@ -382,9 +383,8 @@ def run(
 ) -> Result:
     """Train one run a configuration; all runs of one shape are one tensor.
 
-    Recorded, at step 0 (random filters) and at the end at least: chi_plus and chi_minus
-    (`matching`, prefactor 1/(T - P)), released_plus, released_minus, where the program's R_k are
-    the tokens that occur in a generator, and the shares of `found`.
+    Recorded, at step 0 (random filters) and the end at least: chi_plus, chi_minus (`matching`),
+    released_plus, released_minus (R_k: what occurs in a generator), and the shares of `found`.
     """
     return train(
         configs,

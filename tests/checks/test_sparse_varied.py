@@ -24,6 +24,7 @@ ENDS = re.compile(
 """Such as "SimCLR ends at 0.89, 0.88 and 0.66", "NCL-basic (0.45 to 0.51)"."""
 CELLS = re.compile(r"(\d+)(?: of (\d+))? (?:cells )?agree|(\d+) of (\d+) cells")
 
+MASKED = "with masks that mask a tenth"
 NOISES = {"0.23": "", "0.05": "-faint", "0.48": "-loud"}
 TEMPERATURES = {"0.05": "", "0.2": "-t0.2", "0.2, rate in proportion": "-t0.2"}
 TEMPERATURES |= {"0.5, rate in proportion": "-t0.5"}
@@ -64,10 +65,32 @@ def runs():
 
 def suffix(outer, inner):
     """Of the panels that a setting names; None of one that is told by other means."""
-    if found := re.match(r"Temperature, at noise (\d\.\d+)", outer):
-        at = TEMPERATURES.get(inner)
-        return None if at is None else NOISES[found[1]] + at
+    if found := re.match(rf"Temperature, ({MASKED}, )?at noise (\d\.\d+)", outer):
+        at, masks = TEMPERATURES.get(inner), "-drop" if found[1] else ""
+        return None if at is None else masks + NOISES[found[2]] + at
     return PLAIN.get(inner) if "plain ReLU" in outer else None
+
+
+def test_by_eq_6_to_the_letter_weights_of_a_linear_encoder_grow():
+    """ncl/rem10: 2 - 2 E<u, v> of outputs as they are, by SGD on both networks in turn; with biases
+    a millionfold after 500 epochs of two batches, and more slowly without."""
+    p, m, d, size = 50, 50, 10, 512
+    for biases in (True, False):
+        rng = np.random.default_rng(0)
+        z = rng.choice([-1, 0, 1], (1000, d), p=[0.05, 0.9, 0.05])
+        M = np.linalg.qr(rng.standard_normal((p, d)))[0]
+        x = z @ M.T + noise_std(d, "std") * rng.standard_normal((1000, p))
+        W, b = rng.standard_normal((2, m, p)) / (p * d) ** 0.5, np.zeros((2, m))
+        start = np.linalg.norm(W, axis=(1, 2))
+        for step in range(1000):
+            batch = x[rng.permutation(1000)[:size]]
+            seen, other = rng.integers(0, 2, (2, size, p)) * batch
+            own, target = step % 2, 1 - step % 2
+            v = other @ W[target].T + b[target]
+            W[own] += 0.025 * 2 * v.T @ seen / size
+            b[own] += biases * 0.025 * 2 * v.mean(0)
+        grown = np.linalg.norm(W, axis=(1, 2)) / start
+        assert (grown > 1e6).all() if biases else (grown > 1.2).all()
 
 
 def told():

@@ -178,6 +178,10 @@ def test_infonce_is_the_family_s():
     entropy = ts.loss(z, protocol="released")
     assert torch.allclose(entropy * 0.1 * N, expected, rtol=1e-12)
     assert ts.loss(z, protocol="mean") == entropy
+    assert torch.allclose(ts.loss(z, protocol="sum") * 0.1, expected, rtol=1e-12)
+    for name, tau in ts.TEMPERATURES.items():
+        tempered = contrast.infonce(unit[0], unit[1], tau=tau, eps=1.0)
+        assert torch.allclose(ts.loss(z, protocol=name), tempered, rtol=1e-12), name
     raw = contrast.infonce(z[0], z[1], tau=0.7, eps=1.0)
     assert torch.allclose(ts.loss(z, protocol="raw", tau=0.7), raw, rtol=1e-12)
     assert abs(ts.loss(z, tau=0.5) - contrast.infonce(unit[0], unit[1], 0.5, 1.0)) < 1e-12
@@ -346,7 +350,7 @@ def test_training_finds_the_tokens_of_the_generators():
         ({"batch": 1}, "batch: expected an int >= 2, got 1"),
         ({"activation": "gelu"}, "activation: expected one of linear, relu, leaky_relu, quadratic"),
         ({"kind": "triplet"}, "kind: expected one of infonce, quadratic, got 'triplet'"),
-        ({"protocol": "ours"}, "protocol: expected one of paper, released, mean, raw, got"),
+        ({"protocol": "ours"}, "protocol: expected one of paper, released, mean, sum, raw, "),
         ({"norm": "layer"}, "norm: expected one of none, vanilla, variance, mean, neither"),
         ({"zeta": 0.0}, "zeta: expected a norm above 0, got 0.0"),
         ({"zeta": -2.0}, "zeta: expected a norm above 0, got -2.0"),

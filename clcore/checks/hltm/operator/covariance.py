@@ -120,7 +120,7 @@ def eq170(t: Trial) -> None:
 
 @check("ddn/eq172")
 def eq172(t: Trial) -> None:
-    """Covariance over a binary root from polarities and selectivity (Eqs. 172-177).
+    """Covariance over a binary root from polarities and selectivity (Eqs. 172-176).
 
     Given   a binary root of any polarity, SB-HLTM trees with ReLU units, enumerated; q = (-1, 1).
     Claim   P_0 - P_0 1 1^T P_0 = (1 - rho_0^2) q q^T/4, so the covariance is (1 - rho_0^2)/4 V_0^T
