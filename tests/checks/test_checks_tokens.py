@@ -256,7 +256,7 @@ def test_nets_of_figure_5_under_open_settings_that_reproduce_it():
     corners = {"sum": nets(), "t0.5": none}
     book.run(settings.beside(runs(), runs(), none, nets(other=0.2), corner_nets=corners)[1:3], 1, 0)
     left_open = {r["setting"]: r["passed"] for r in book.records if "all three" in r["part"]}
-    assert left_open == {"": False, settings.OF_NETS["sum"]: True, settings.OF_NETS["t0.5"]: False}
+    assert left_open == {"": False, settings.OPEN["sum"]: True, settings.OPEN["t0.5"]: False}
     for claim in ("nl/fig5", "nl/rem22"):
         mine = [r for r in book.records if r["claim"] == claim]
         assert ledger.verdict(mine) == "depends", claim
@@ -282,13 +282,13 @@ def test_rate_and_reduction_are_told_apart_in_the_figures():
     flat_too = runs(change=level, more=True)
     quick = of(fast=runs(more=True), mean=flat_too)
     passed = {(r["form"], r["setting"] or r["correction"]): r["passed"] for r in quick}
-    wrong = [("open", s) for s in (settings.SCORE, settings.MEAN, settings.MEAN_SCORE)]
+    wrong = [("open", s) for s in (settings.SCORE, settings.MEAN, settings.MEAN + settings.WITH_SCORE)]
     assert passed == dict.fromkeys([("printed", ""), *wrong], False) | {
         ("corrected", settings.FAST): True
     }
     averaged = of(fast=flat_too, mean=runs(more=True))
     assert {r["form"] for r in averaged} == {"printed", "open"}
-    assert {r["setting"] for r in averaged if r["passed"]} == {settings.MEAN, settings.MEAN_SCORE}
+    assert {r["setting"] for r in averaged if r["passed"]} == {settings.MEAN, settings.MEAN + settings.WITH_SCORE}
     # A corner without some of the figure's panels is not asked.
     assert {r["setting"] for r in of(mean=flat)} == {"", settings.SCORE}
 
