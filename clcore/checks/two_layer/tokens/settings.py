@@ -27,12 +27,14 @@ PROGRAM = "the released program's rate 2e-2, mean over samples and BatchNorm per
 BOTH = "the released program's rate 2e-2, mean, BatchNorm per view, and score"
 LESS = BOTH + ', "much less" read as "less"'
 MEAN = "the mean of the cross-entropies at the printed rate"
-MEAN_SCORE = MEAN + ", the released program's score"
-OF_NETS = {"mean": MEAN, "sum": "the sum of the cross-entropies at the printed rate"}
-OF_NETS |= {name: f"temperature {tau:g}" for name, tau in TEMPERATURES.items()}
-"""Open settings under which nets of Fig. 5 were trained: Eq. 1 is tau times the sum."""
+SUM = "the sum of the cross-entropies at the printed rate"
+OPEN = {"mean": MEAN, "sum": SUM}
+"""Corners that the print leaves open: Eq. 1 is tau times the sum, and programs take the mean."""
+OF_NETS = OPEN | {name: f"temperature {tau:g}" for name, tau in TEMPERATURES.items()}
+"""Open settings under which nets of Fig. 5 were trained."""
 FAST = "the released program's rate 2e-2 with Eq. 1 as a sum"
 FAST_SCORE = FAST + ", and the program's score"
+SCORED = ", the released program's score"
 REGULAR = "regular BatchNorm, gradients through mean and deviation"
 REGULAR_SCORE = REGULAR + ", the released program's score"
 
@@ -84,8 +86,8 @@ def _scored(
 ) -> Iterator[Check]:
     """A figure's check of the text's runs by Eq. 16 or 181, and of all runs by both scores.
 
-    others: "program", and what there is of "fast" and "mean", as of `beside`; left_open: results of
-    further settings.
+    others: "program", and what there is of "fast" and of OPEN, as of `beside`; left_open: results
+    of further settings.
     """
     ours, theirs = f"chi_{score}", f"released_{score}"
     others = {n: t for n, t in others.items() if n == "program" or NEEDS[check] <= set(t.panel)}
@@ -101,9 +103,10 @@ def _scored(
     if "fast" in others:
         program |= {FAST: of_corner("fast", ours), FAST_SCORE: of_corner("fast", theirs)}
     opened = [*_set(check(of(runs), theirs), SCORE), *left_open]
-    if "mean" in others:
-        opened += _set(of_corner("mean", ours), MEAN)
-        opened += _set(of_corner("mean", theirs), MEAN_SCORE)
+    for name, setting in OPEN.items():
+        if name in others:
+            opened += _set(of_corner(name, ours), setting)
+            opened += _set(of_corner(name, theirs), setting + SCORED)
     yield from _beside(check(of(runs), ours), program | dict(more or {}), opened)
     yield from opened
 
@@ -120,7 +123,7 @@ def beside(
 
     runs, nets: with all that the paper prints; released, other_nets: as the program trains them;
     corners, and nets of Fig. 5 there: where rate and reduction are not those of one protocol,
-    "mean" at the printed rate, "fast", a sum, at the program's; of nets `OF_NETS` as well.
+    "fast", Eq. 1 as a sum, at the program's rate, and at the printed one OPEN, of nets OF_NETS.
     """
     others, of_nets = {"program": released, **(corners or {})}, corner_nets or {}
 
