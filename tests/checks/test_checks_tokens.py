@@ -282,13 +282,14 @@ def test_rate_and_reduction_are_told_apart_in_the_figures():
     flat_too = runs(change=level, more=True)
     quick = of(fast=runs(more=True), mean=flat_too)
     passed = {(r["form"], r["setting"] or r["correction"]): r["passed"] for r in quick}
-    wrong = [("open", s) for s in (settings.SCORE, settings.MEAN, settings.MEAN + settings.WITH_SCORE)]
+    scored = settings.MEAN + settings.SCORED
+    wrong = [("open", s) for s in (settings.SCORE, settings.MEAN, scored)]
     assert passed == dict.fromkeys([("printed", ""), *wrong], False) | {
         ("corrected", settings.FAST): True
     }
     averaged = of(fast=flat_too, mean=runs(more=True))
     assert {r["form"] for r in averaged} == {"printed", "open"}
-    assert {r["setting"] for r in averaged if r["passed"]} == {settings.MEAN, settings.MEAN + settings.WITH_SCORE}
+    assert {r["setting"] for r in averaged if r["passed"]} == {settings.MEAN, scored}
     # A corner without some of the figure's panels is not asked.
     assert {r["setting"] for r in of(mean=flat)} == {"", settings.SCORE}
 

@@ -30,11 +30,11 @@ MEAN = "the mean of the cross-entropies at the printed rate"
 SUM = "the sum of the cross-entropies at the printed rate"
 OPEN = {"mean": MEAN, "sum": SUM} | {n: f"temperature {tau:g}" for n, tau in TEMPERATURES.items()}
 """Name of a table -> what it takes for what the print leaves open: Eq. 1 is tau times the sum."""
-WITH_SCORE = ", the released program's score"
+SCORED = ", the released program's score"
 FAST = "the released program's rate 2e-2 with Eq. 1 as a sum"
 FAST_SCORE = FAST + ", and the program's score"
 REGULAR = "regular BatchNorm, gradients through mean and deviation"
-REGULAR_SCORE = REGULAR + WITH_SCORE
+REGULAR_SCORE = REGULAR + SCORED
 
 NEEDS: dict[Callable, set[str]] = {
     tables.fig4: {*(f"infonce-{a}" for a in ACTIVATIONS), "quadratic-relu"},
@@ -104,7 +104,7 @@ def _scored(
     for name, setting in OPEN.items():
         if name in others:
             opened += _set(of_corner(name, ours), setting)
-            opened += _set(of_corner(name, theirs), setting + WITH_SCORE)
+            opened += _set(of_corner(name, theirs), setting + SCORED)
     yield from _beside(check(of(runs), ours), program | dict(more or {}), opened)
     yield from opened
 
