@@ -85,9 +85,9 @@
   }
 
   function repair() {
-    // Where there is room, the lines of a part stand open beside its numbers.
+    // Where there is room, the lines of a part stand open beside its numbers, and what their names mean below.
     if (matchMedia("(min-width: 75rem)").matches) {
-      for (const fold of document.querySelectorAll(".cl-claim-page .cl-part-code")) fold.open = true;
+      for (const fold of document.querySelectorAll(".cl-claim-page :is(.cl-part-code, .cl-names)")) fold.open = true;
     }
     hold();
     addEventListener("hashchange", unfold);

@@ -27,9 +27,10 @@ other n - 1 samples: of the anchor's own side ("same"), of the other side, or of
 positive always stands in the denominator, as the 1 that is eps; acl leaves eps open. Sum and mean
 are over the n samples; where both views are anchors, a sample's value is the mean of its two.
 
-Three versions take negatives as they are given: `anchors.infonce` (distances, one value an anchor),
-`two_view.contrastive` (ncl Eq. 8: inner products that tau multiplies, the mean over anchors), and
-`tree_contrast.loss` (ddn Eq. 2 with one negative, distances of unit outputs, the mean).
+Three versions take negatives as they are given: `anchors.infonce` (distances, one value per
+anchor), `two_view.contrastive` (ncl Eq. 8: inner products that tau multiplies, the mean over
+anchors), and `tree_contrast.loss` (ddn Eq. 2 with one negative, distances of unit outputs, the
+mean).
 
 Constants: acl = tau cpc = n acl-mean = nl; simclr = n nt-xent; acl-both is the mean of acl-mean and
 of the same with the views exchanged. On rows of norm 1 besides: ddn = nt-xent, nl-unit = acl =

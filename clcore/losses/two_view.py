@@ -90,7 +90,7 @@ def contrastive(
     tau = require_temperature(tau)
     _same(anchor, positive)
     if negatives.shape[-2] == 0:
-        raise ValueError("negatives: expected at least one a sample, got none")
+        raise ValueError("negatives: expected at least one per sample, got none")
     near = tau * (anchor * positive).sum(-1)
     far = tau * torch.einsum("...nm,...nkm->...nk", anchor, negatives)
     return cross_entropy(near, far).mean(-1)

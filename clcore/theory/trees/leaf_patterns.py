@@ -27,7 +27,7 @@ def depth_of(polarity: Float[Tensor, "*b edges"]) -> int:
     count = polarity.shape[-1]
     depth = (count + 2).bit_length() - 2
     if depth < 1 or 2 ** (depth + 1) - 2 != count:
-        raise ValueError(f"expected 2, 6, 14, 30, ... polarities, one an edge, got {count}")
+        raise ValueError(f"expected 2, 6, 14, 30, ... polarities, one per edge, got {count}")
     return depth
 
 
