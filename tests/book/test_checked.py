@@ -172,9 +172,7 @@ def test_corrected_forms_are_counted_and_what_fails_is_named(monkeypatch, made):
     monkeypatch.setattr(fuzz, "recorded", lambda: {"lots": [LOT, LOT | {"failed": [row]}]})
     page = checked.files()["_generated/fuzz.md"]
     assert (
-        "1 times a form failed" in page
-        and "x&lt;y" in page
-        and "seed 3: <code>2, bound 1<" in page
+        "1 times a form failed" in page and "x&lt;y" in page and "seed 3: <code>2, bound 1<" in page
     )
 
 
