@@ -200,7 +200,7 @@ def measured(where: Path | None = None) -> dict[str, dict]:
 
 
 def by_family(found: dict[str, dict]) -> list[dict]:
-    """A row a family, exceptions left out, and a row an exception: family, traces, steps, and the
+    """One row per family, exceptions left out, and one per exception: family, traces, steps and the
     largest differences."""
     groups: dict[str, list[str]] = {}
     for name in sorted(found, key=lambda n: (n in EXCEPTIONS, n)):

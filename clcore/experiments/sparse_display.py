@@ -73,8 +73,8 @@ def grid(
     dashed: Mapping[str, str] = MappingProxyType({}),
     chosen: Sequence[str] = tuple(READINGS),
 ) -> plt.Figure:
-    """Curves of the same panels: a row a reading (READINGS) that is chosen and was run, a column a
-    Pr(sparse). Lines have labels and no legend, as in `measures`."""
+    """Curves of the same panels: one row per reading (READINGS) that is chosen and was run, one
+    column per Pr(sparse). Lines have labels and no legend, as in `measures`."""
     known = set(runs.panel)
     readings = {s: READINGS[s] for s in chosen if known & {p + s for p in labels}}
     figure, axes = plt.subplots(

@@ -82,7 +82,7 @@ class Grid:
 
     folder: of the results, which all workers must see; None computes in this process and keeps
     nothing. launcher: who computes, by name from `launcher`; this process if none is given.
-    device: "cpu", "cuda" (a task a GPU) or "cuda:N".
+    device: "cpu", "cuda" (one task per GPU) or "cuda:N".
 
     Examples:
         >>> import pandas as pd

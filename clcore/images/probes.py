@@ -24,7 +24,7 @@ def classes_of(
             )
         if labels.shape != features.shape[-2:-1]:
             raise ValueError(
-                f"{name}_labels: expected one label a sample, shape {list(features.shape[-2:-1])}, "
+                f"{name}_labels: expected one per sample, shape {list(features.shape[-2:-1])}, "
                 f"got {list(labels.shape)}"
             )
         wrong = labels.long() < 0  # as uint16 has no comparison

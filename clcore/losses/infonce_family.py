@@ -201,7 +201,7 @@ def _log_domain(tau: Scalar, eps: Scalar) -> LogDomain:
 
 
 def _gaps(z: Tensor, z2: Tensor, tau: Scalar, how: Convention) -> Tensor:
-    """(s_k - s) / tau, a row an anchor and a column a view; -inf where that is no negative."""
+    """(s_k - s) / tau, one row per anchor, one column per view; -inf where that is no negative."""
     require_views(z, z2)
     if how.similarity == "cosine":
         z, z2 = directions(z), directions(z2)

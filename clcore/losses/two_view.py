@@ -1,6 +1,6 @@
 """The two-view losses of ncl Sec. 4.1 on batches: Eqs. 4 to 8, as printed.
 
-Representations are [*b, n, m], one row a sample; losses are means over the n samples, [*b]. The
+Representations are [*b, n, m], one row per sample; losses are means over the n samples, [*b]. The
 second argument of a non-contrastive loss is the target, which receives no gradient. A view that a
 mask emptied has the representation zero and no direction: in Eqs. 4 and 5 it counts as cosine 0
 with everything, that is 2.

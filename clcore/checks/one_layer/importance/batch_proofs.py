@@ -13,7 +13,7 @@ SIZES = f"n = {N}, d = {D}"
 HALF = Rational(1, 2)
 TAU = sympy.Symbol("tau", positive=True)
 Views = tuple[Matrix, Matrix]
-"""Both views of a batch, a sample a row."""
+"""Both views of a batch, one sample per row."""
 
 
 def views(name: str, d: int = D) -> Views:
@@ -155,7 +155,7 @@ def rem25(zero: Part, one: Part) -> None:
 
 
 def _features(n: int, levels: int) -> Matrix:
-    """phi >= 0 of n points, a point a row."""
+    """phi >= 0 of n points, one point per row."""
     return Matrix(n, levels, lambda i, j: sympy.Symbol(f"phi_{i}_{j}", nonnegative=True))
 
 
