@@ -108,8 +108,8 @@ def readings(
     pr: float = 0.1,
     dashed: Mapping[str, str] = MappingProxyType({}),
 ) -> plt.Figure:
-    """Curves of the same panels at one Pr(sparse): an axis a reading (READINGS), two in a row, with
-    room for names at the lines' ends. What `chosen` names first stands top left."""
+    """Curves of the same panels at one Pr(sparse): one axis per reading (READINGS), two in a row,
+    with room for names at the lines' ends. What `chosen` names first stands top left."""
     rows = -(-len(chosen) // 2)
     size = (9.2, 0.4 + 2.6 * rows)
     figure, axes = plt.subplots(rows, 2, figsize=size, sharex=True, sharey=True, squeeze=False)

@@ -6,7 +6,7 @@ then from left to right: 2 to the children of the root, then 4, and so on.
 
 The leaves below a latent at `block_depth` (at most 8) are one number, their pattern. Its law given
 that latent is exact, and so is the law of all blocks' latents given the root: a view of a sample
-is one draw of the latter and one pattern a block, five draws for L = 5, where latent by latent
+is one draw of the latter and one pattern per block, five draws for L = 5, where latent by latent
 it would be 62.
 """
 

@@ -41,7 +41,7 @@ ALPHA = exact.matrix("alpha", N, N)
 
 
 def eq3(part: Part) -> None:
-    """alpha = 1 and one view a sample: the sample covariance over N, not N - 1."""
+    """alpha = 1 and one view per sample: the sample covariance over N, not N - 1."""
     a, ones = exact.matrix("a", N, D), sympy.ones(N, N)
     centred = a - ones * a / N
     ours = contrast(ones, (a, a), (a, a))
