@@ -62,7 +62,9 @@ def _seeds(found: dict[str, Any]) -> str:
 
 def _fuzz(found: dict[str, Any]) -> str:
     """How many corrected forms, at how many inputs; which had fewer, which failed."""
-    lots = [lot | {"cites": [papers()[p]["cite"] for p in lot["papers"]]} for lot in found["lots"]]
+    of = papers()
+    lots = sorted(found["lots"], key=lambda lot: [*of].index(lot["papers"][0]))
+    lots = [lot | {"cites": [of[p]["cite"] for p in lot["papers"]]} for lot in lots]
     few = [
         {"form": form.removesuffix(" ''"), "n": n}
         for lot in lots
