@@ -36,7 +36,7 @@ def act(name: str, u: Array) -> Array:
 
 
 def times(w: Array, x: Array) -> Array:
-    """w x, a matrix and a vector a draw."""
+    """w x, one matrix and one vector per draw."""
     return (w @ x[..., None])[..., 0]
 
 
