@@ -13,7 +13,7 @@ ARGS ?=
 # compiles clcore again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: book check test test-all oldest test-code test-site paper smoke serve gpu pdf course grade publish lab lock setup lint soak mutants seeds fuzz clean
+.PHONY: help book check test test-all oldest test-code test-site paper smoke serve gpu pdf course grade publish lab lock setup lint soak mutants seeds fuzz clean
 .DEFAULT_GOAL := book
 
 # Python compiles what is imported when it first is: half of this time would go to files that never are.
@@ -49,6 +49,24 @@ $(VENV)/.ready: requirements.txt pyproject.toml locks/cpu.txt locks/everything.t
 setup:
 	@$(MAKE) --no-print-directory --question $(VENV)/.ready 2>/dev/null || \
 	$(PYTHON) locks/alone.py .venv.lock $(MAKE) --no-print-directory $(VENV)/.ready
+
+# One line per target that a reader needs; CONTRIBUTING.md and book/contributing.md have the others.
+help:
+	@printf '  make %-26s %s\n' \
+	"book" "run the chapters that changed, build the site into _build/html" \
+	"serve" "show the site at http://127.0.0.1:8000/" \
+	"paper" "run the chapters at the sizes of the papers: hours" \
+	"lab" "open the chapters in JupyterLab" \
+	"course" "slides, notebooks, handout and plans, from the last build" \
+	"grade FOLDER=submissions" "judge the notebooks in a folder" \
+	"pdf" "the book on paper, from the last build" \
+	"publish" "put the site on the branch gh-pages" \
+	"gpu" "what needs a CUDA device: tests, chapters, image tables" \
+	"check CLAIM=nl/thm4" "one check that you edit: style, verdict, its tests" \
+	"lint" "style, types and the order of imports" \
+	"test" "lint, the book in its smallest profile, tests" \
+	"clean" "delete what builds have made"
+	@printf '%s\n' '' '  ARGS passes options on: make book ARGS="--only 1-minmax"'
 
 book: setup
 	@$(BUILD) --profile book $(ARGS)

@@ -62,7 +62,7 @@ def measured(tab: Any, site: Path, address: str, name: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print a line a chapter."""
+    """Print one line per chapter."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--site", type=Path, default=_paths.build_dir() / "html")
     parser.add_argument("--width", type=int, default=1400, help="of the window, CSS pixels")

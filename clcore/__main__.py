@@ -212,7 +212,7 @@ def gpu(
     rehearse: Annotated[bool, typer.Option("--rehearse", help="tiny sizes")] = False,
     compile: Annotated[bool, typer.Option("--compile", help="compile the image runs")] = False,
 ) -> None:
-    """All that needs a CUDA device, within a limit of time: tests, chapters, image tables."""
+    """Run what needs a CUDA device, within a time limit: tests, chapters, image tables."""
     from clcore.book import gpu as steps
 
     raise typer.Exit(steps.command(out, device, minutes, only, jobs, rehearse, compile))
@@ -220,8 +220,8 @@ def gpu(
 
 @app.command()
 def letter(paper: Annotated[str, typer.Argument(help="such as ncl")]) -> None:
-    """The letter to the authors of a paper, from the last build: errata by weight, with
-    the command that repeats each."""
+    """Print the letter to the authors of a paper, from the last build: errata, most serious
+    first, each with the command that repeats it."""
     from clcore import ledger
     from clcore.book.site import letters
     from clcore.book.site.serve import rows_file
@@ -287,7 +287,7 @@ def launch(
     out: Annotated[Path, typer.Option(help="a folder for the notebooks")],
     repository: Annotated[str, typer.Option(help="the repository's address")],
 ) -> None:
-    """The chapters as notebooks that install what they need; Binder makes its own so."""
+    """Write the chapters as notebooks that install what they need; Binder calls this."""
     from clcore.book import build
     from clcore.book.site import launch as elsewhere
 

@@ -142,8 +142,19 @@ def read_record(path: Path, schema: dict, error: type[Exception], remedy: str) -
 def _valid(document: Any, path: Path, schema: dict, error: type[Exception]) -> Any:
     for problem in _validator()(schema).iter_errors(document):
         where = "/".join(str(part) for part in problem.absolute_path)
-        raise error(f"{_paths.shown(path)}, at {where or 'top'}: {problem.message}")
+        said = f"{problem.message}{_wanted(problem)}"
+        raise error(f"{_paths.shown(path)}, at {where or 'top'}: {said}")
     return document
+
+
+def _wanted(problem: Any) -> str:
+    """What the schema wants in the place of a problem, where it says so."""
+    if problem.validator == "additionalProperties":
+        return f"; expected some of {', '.join(problem.schema.get('properties', ()))}"
+    if problem.validator in ("pattern", "minLength", "maxLength", "type"):
+        said = problem.schema.get("description")
+        return f"; expected: {said}" if said else ""
+    return "; leave it out here" if problem.validator is None else ""  # a schema that is False
 
 
 def _shallow(text: str, loader: type) -> None:

@@ -216,7 +216,7 @@ def _valid(level: float) -> None:
 def paired_tests(table: pd.DataFrame, by: str, value: str, seed: str = "seed") -> pd.DataFrame:
     """`paired` between all levels of the column `by` over common seeds, Holm-corrected.
 
-    Returns one row a pair of levels: first, second, the mean difference of `value` (first minus
+    Returns one row per pair of levels: first, second, the mean difference of `value` (first minus
     second), low and high (95 per cent interval), pairs (their number), p and p_holm. Errors: fewer
     than two common seeds.
 
@@ -266,7 +266,7 @@ def welch_tests(
 
 
 def orders(rng: np.random.Generator, rows: int, labels: int) -> Array:
-    """[rows, labels]: the labels 0, 1, ... of each row in its own random order.
+    """[rows, labels]: the labels 0 to `labels` - 1 of each row in its own random order.
 
     Examples:
         >>> import numpy as np
@@ -346,8 +346,8 @@ def exchanged_labels(
 
 
 def alternate(first: Array, second: Array) -> tuple[Array, Array]:
-    """Two groups of runs with every other one exchanged, the first of them included: no chance in
-    it. Runs that only the longer group has are left out.
+    """Swap every second run between two groups, starting with the first (deterministic). Runs that
+    only the longer group has are left out.
 
     Examples:
         >>> import numpy as np

@@ -1,5 +1,5 @@
 """Which files of the project a kernel opens: run first in a kernel, as CLCORE_STARTUP, it writes
-them down in the build folder, a file a chapter, under the name of the chapter's checkpoints."""
+them down in the build folder, one file per chapter, under the name of the chapter's checkpoints."""
 
 import os
 import sys

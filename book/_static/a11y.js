@@ -85,9 +85,10 @@
   }
 
   function repair() {
-    // Where there is room, the lines of a part stand open beside its numbers.
+    // Where there is room, the lines of a part stand open beside its numbers, their names below.
     if (matchMedia("(min-width: 75rem)").matches) {
-      for (const fold of document.querySelectorAll(".cl-claim-page .cl-part-code")) fold.open = true;
+      const folds = document.querySelectorAll(".cl-claim-page :is(.cl-part-code, .cl-names)");
+      for (const fold of folds) fold.open = true;
     }
     hold();
     addEventListener("hashchange", unfold);

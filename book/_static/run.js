@@ -74,7 +74,7 @@
         return;
       }
       if (!window.Worker || !window.WebAssembly) {
-        this.say("This browser has no workers or no WebAssembly, which this needs. The file runs in any Python.", "bad");
+        this.say("This needs web workers and WebAssembly, which this browser lacks. The file runs in any Python.", "bad");
         return;
       }
       running = this;

@@ -15,7 +15,7 @@
     try {
       found = await window.clFindNear(query);
     } catch (error) {
-      count.textContent = `Nothing can be found now: ${error.message}. Reload the page.`;
+      count.textContent = `The index of the search could not be loaded: ${error.message}. Reload the page.`;
       return;
     }
     list.replaceChildren(...found.entries.slice(0, MOST).map(shown));

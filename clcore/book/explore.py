@@ -63,7 +63,7 @@ def frames(
     sizes = [len(values) for values in sliders.values()]
     at = [size // 2 for size in sizes] if start is None else list(start)
     if len(at) != len(sizes) or not all(0 <= i < n for i, n in zip(at, sizes, strict=True)):
-        raise ValueError(f"expected a start below {sizes}, one a slider, got {at}")
+        raise ValueError(f"expected a start below {sizes}, one per slider, got {at}")
     shown, plain = [], ""
     two = chapter.profile() == "smoke"
     drawn = [_beside(i) if two else range(size) for size, i in zip(sizes, at, strict=True)]

@@ -82,7 +82,7 @@ def longest_first(chapters: list[str], profile: str) -> list[str]:
 def side_by_side(jobs: int | str, device: str, chapters: list[str], profile: str) -> int:
     """How many of the chapters run at a time.
 
-    Never more than there are. "auto": one on a GPU, which they would share; else one a core, as
+    Never more than there are. "auto": one on a GPU, which they would share; else one per core, as
     far as the free memory goes, should the hungriest of them meet.
     """
     most = max(1, len(chapters))

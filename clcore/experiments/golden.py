@@ -29,7 +29,7 @@ EXCEPTIONS = {
     "ncl-simplified-empty-views": (
         1e-3,
         "a view with every coordinate masked has no direction: the program multiplies its gradient "
-        "by 10^12, and the halves that ought to cancel leave their rounding; ours gives it none",
+        "by 10¹², and the halves that ought to cancel leave their rounding; ours gives it none",
     ),
 }
 """Traces that agree less well: their own tolerance, and why."""
@@ -200,7 +200,7 @@ def measured(where: Path | None = None) -> dict[str, dict]:
 
 
 def by_family(found: dict[str, dict]) -> list[dict]:
-    """A row a family, exceptions left out, and a row an exception: family, traces, steps, and the
+    """One row per family, exceptions left out, and one per exception: family, traces, steps and the
     largest differences."""
     groups: dict[str, list[str]] = {}
     for name in sorted(found, key=lambda n: (n in EXCEPTIONS, n)):

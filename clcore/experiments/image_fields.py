@@ -227,7 +227,7 @@ def nets(
     record: Sequence[int] | None = None,
     grid: Grid | None = None,
 ) -> dict[str, Result]:
-    """Train arms under both protocols, one run a seed and protocol; `measures` are taken against
+    """Train arms under both protocols, one run per seed and protocol; `measures` are taken against
     `patches` that no run is trained on.
 
     grid: who trains, and where results are kept; None trains here and keeps nothing. Errors: an

@@ -73,8 +73,8 @@ def grid(
     dashed: Mapping[str, str] = MappingProxyType({}),
     chosen: Sequence[str] = tuple(READINGS),
 ) -> plt.Figure:
-    """Curves of the same panels: a row a reading (READINGS) that is chosen and was run, a column a
-    Pr(sparse). Lines have labels and no legend, as in `measures`."""
+    """Curves of the same panels: one row per reading (READINGS) that is chosen and was run, one
+    column per Pr(sparse). Lines have labels and no legend, as in `measures`."""
     known = set(runs.panel)
     readings = {s: READINGS[s] for s in chosen if known & {p + s for p in labels}}
     figure, axes = plt.subplots(
@@ -108,8 +108,8 @@ def readings(
     pr: float = 0.1,
     dashed: Mapping[str, str] = MappingProxyType({}),
 ) -> plt.Figure:
-    """Curves of the same panels at one Pr(sparse): an axis a reading (READINGS), two in a row, with
-    room for names at the lines' ends. What `chosen` names first stands top left."""
+    """Curves of the same panels at one Pr(sparse): one axis per reading (READINGS), two in a row,
+    with room for names at the lines' ends. What `chosen` names first stands top left."""
     rows = -(-len(chosen) // 2)
     size = (9.2, 0.4 + 2.6 * rows)
     figure, axes = plt.subplots(rows, 2, figsize=size, sharex=True, sharey=True, squeeze=False)

@@ -46,7 +46,7 @@ def decide(
     grid: Grid | None = None,
     **changes: Any,
 ) -> pd.DataFrame:
-    """Train all `factors`: one row a run and recorded epoch, with Minimum max-cosine `before`
+    """Train all `factors`: one row per run and recorded epoch, with Minimum max-cosine `before`
     training and then.
 
     Ours: ncl varies one factor at a time. record: epochs besides the last. grid: who trains, and

@@ -171,7 +171,7 @@ def runs(
     grid: Grid | None = None,
     **changes: int,
 ) -> pd.DataFrame:
-    """Train cells of the map (all of them, if none are chosen): one row a run and recorded epoch.
+    """Train cells of the map (all of them, if none are chosen): one row per run and recorded epoch.
 
     grid: who trains, and where results are kept; None trains here and keeps nothing. changes: sizes
     of `sparse_training.configuration`. Errors: those of `cells` and `configuration`.

@@ -105,7 +105,7 @@ def runs(
     chunk: int | None = None,
     **changes: Any,
 ) -> pd.DataFrame:
-    """Train panels: one row a run and recorded epoch, with COLUMNS; epoch 0 is untrained. Runs
+    """Train panels: one row per run and recorded epoch, with COLUMNS; epoch 0 is untrained. Runs
     whose data follow the same law (`_law`) are trained once and stand there for each Pr(sparse).
 
     A panel with a pace (`PACE`) is trained for epochs / pace, and recorded at so many times that.

@@ -176,7 +176,7 @@ def count(runs: pd.DataFrame, *panels: str) -> int:
 def means(
     runs: pd.DataFrame, panel: str, column: str = "minimum", last: bool = True
 ) -> pd.DataFrame:
-    """Mean, std (n - 1) and count of a column, one row a Pr(sparse)."""
+    """Mean, std (n - 1) and count of a column, one row per Pr(sparse)."""
     rows = at(runs, panel, last)
     found = per_pr(rows)[column].agg(["mean", "std", "count"])
     return pd.DataFrame(found.fillna({"std": 0.0}))

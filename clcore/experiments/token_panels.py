@@ -69,7 +69,7 @@ def runs(
     grid: Grid | None = None,
     lr: float | None = None,
 ) -> pd.DataFrame:
-    """Train panels: one row a run and step, the first (random filters) and the last.
+    """Train panels: one row per run and step, the first (random filters) and the last.
 
     repeats: seeds, of which a panel takes as many as it has (`seeds`). grid: who trains, and where
     results are kept; None trains here and keeps nothing. lr: for panels without a rate of their
@@ -124,7 +124,7 @@ def filters(
 
 
 def found(result: Result) -> pd.DataFrame:
-    """Which tokens have a filter: one row a net and step, the first and the last."""
+    """Which tokens have a filter: one row per net and step, the first and the last."""
     table = result.table
     return table[["seed", "activation", "tokens", "step", *ts.FOUND]]
 

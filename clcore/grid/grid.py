@@ -49,11 +49,11 @@ class Request:
 
     function: takes a list of configurations, `device`, `progress`, the options and, if it has such
     a parameter, `checkpoint`; returns a `sweep.Result` or a table with a column `run`. It stands in
-    a module. configs: one a run, as of `sweep.train`; static, chunk: which runs are one tensor, as
-    there; options: what decides all runs' results, too; free: what does not; shared: larger
-    arguments, arrays, tensors and objects that hold them, of which `inputs` contain what decides
-    results (digests); tensors: whether parameters and setup are kept. NumPy's scalars among
-    settings and options are the numbers that they hold.
+    a module. configs: one per run, as for `sweep.train`; static, chunk: which runs are one tensor,
+    as there; options: what else decides the results of all runs; free: what does not; shared:
+    larger arguments, arrays, tensors and objects that hold them, of which `inputs` contain what
+    decides results (digests); tensors: whether parameters and setup are kept. NumPy's scalars
+    among settings and options are the numbers that they hold.
 
     Examples:
         >>> import pandas as pd
@@ -82,7 +82,7 @@ class Grid:
 
     folder: of the results, which all workers must see; None computes in this process and keeps
     nothing. launcher: who computes, by name from `launcher`; this process if none is given.
-    device: "cpu", "cuda" (a task a GPU) or "cuda:N".
+    device: "cpu", "cuda" (one task per GPU) or "cuda:N".
 
     Examples:
         >>> import pandas as pd

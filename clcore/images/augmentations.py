@@ -1,6 +1,6 @@
 """Augmentations on the device: a batch at a time, with separate parameters for every image.
 
-Images are `n c h w` with values in [0, 1]. Each operation takes explicit parameters (one an image)
+Images are `n c h w` with values in [0, 1]. Each operation takes explicit parameters (one per image)
 and draws nothing; `draw` makes all parameters of a batch from one key, `apply` uses them. So a view
 is a function of its image and its key: on any device, alone, under `vmap`, before and after a
 resume. Definitions are those of torchvision's transforms, which the papers use.
@@ -78,7 +78,7 @@ def crop_boxes(
     scale: tuple[float, float],
     ratio: tuple[float, float],
 ) -> Int[Tensor, "n four"]:
-    """Boxes (top, left, height, width) in whole pixels, one an image.
+    """Boxes (top, left, height, width) in whole pixels, one per image.
 
     Area uniform in `scale` of the image, the logarithm of width/height uniform in `ratio`, the
     place uniform; the first of ten draws that fits, else the largest box in the middle whose ratio

@@ -134,7 +134,7 @@ def _content_md5(path: Path) -> str:
 
 
 def verify(name: str) -> list[str]:
-    """What is the matter with the files of a data set: one line a file, empty when all is well."""
+    """Problems with the files of a data set: one line per file, empty when all is well."""
     folder(name)
     return [p for entry in registry()[name]["files"] if (p := _problem(name, entry))]
 

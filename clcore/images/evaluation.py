@@ -93,7 +93,7 @@ def linear_probe(
     one solution, and no rate or number of epochs to choose. In float64 on the features' device, in
     blocks of BLOCK / classes images. Without convergence in `steps` steps it warns.
     Labels are class numbers of any integer type, with gaps or without. Errors: penalty <= 0;
-    features that are not finite; no test part; labels that are negative or not one a sample.
+    features that are not finite; no test part; labels that are negative or not one per sample.
 
     Examples:
         >>> labels = torch.tensor([0, 1] * 10)
@@ -157,7 +157,7 @@ def knn(
     """Top-1 accuracy in [0, 1] of the k nearest training features by cosine, whose votes weigh
     exp(cosine / 0.07) (Wu et al., 2018). Labels as in `linear_probe`. Errors: k below 1 or above
     the number of features; features that are not finite; no test part; labels that are negative or
-    not one a sample.
+    not one per sample.
 
     Examples:
         >>> labels = torch.tensor([0, 1] * 10)

@@ -12,7 +12,7 @@ SCHEMES = ("forward", "central")
 def total_variation(
     w: Float[Tensor, "*b c h w"], scheme: Literal["forward", "central"] = "forward"
 ) -> Float[Tensor, "*b"]:
-    """sum over channels and places of |grad w_c|, one value a filter (acl Eq. 18).
+    """sum over channels and places of |grad w_c|, one value per filter (acl Eq. 18).
 
     The paper names no scheme. "forward": differences to the next pixel, zero beyond the last row
     and column. "central": half the difference of the two neighbours, one-sided at the border.

@@ -38,7 +38,7 @@ def few(names: Iterable[str]) -> str:
 
 
 def refuse(problems: list[str]) -> None:
-    """Raise a DataError of a line a problem, the first ones of many; none for no problem."""
+    """Raise a DataError of one line per problem, the first ones of many; none for no problem."""
     if problems:
         more = ["... and more"] if len(problems) > MOST else []
         raise DataError("\n".join(problems[:MOST] + more))
@@ -78,7 +78,7 @@ def listing(folder: Path, split: str) -> list[str]:
     """Names `<split>/<class>/<file>` of the images of a folder, by class and file.
 
     A warning lists files that were skipped because their endings are of no image. Errors:
-    DataError, a line a problem, for a split that is no folder there, a class without images, an
+    DataError, one line per problem, for a split that is no folder there, a class without images, an
     image outside of the classes, a folder inside one, a link to nothing, and two classes whose
     names differ in their Unicode form only.
     """

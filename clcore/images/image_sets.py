@@ -104,7 +104,7 @@ def folder(path: Path | str, split: str = "train", gray: bool = False) -> ImageS
     the upper 8 are kept. Hidden files are passed over, and other files that are no images with a
     warning. Nothing vouches for the content: results carry the folder's name as their label.
 
-    Raises DataError, a line a problem, when there are no images; for an image that is empty,
+    Raises DataError, one line per problem, when there are no images; for an image that is empty,
     unreadable, of another size, without a class or of a class that `train` does not have, whose
     pixels leave open what is seen (`picture.image`); for a class that is empty, has folders inside,
     or is there in two Unicode forms. Raises DiskFull when the disk cannot hold the pixels.

@@ -50,7 +50,7 @@ def crops(
 def recolour(
     key: Int[Tensor, ""], x: Float[Tensor, "n c h w"], strength: Scalar, gray: Scalar
 ) -> Float[Tensor, "n c h w"]:
-    """Colour jitter, then grey with probability `gray`; one draw a patch.
+    """Colour jitter, then grey with probability `gray`; one draw per patch.
 
     At strength 1 each channel's gain lies within 1 +- 0.8 and its offset within +- 0.5, of which
     half is common to the channels. Strength 0 and gray 0 change nothing.

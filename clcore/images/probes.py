@@ -14,7 +14,7 @@ def classes_of(
     """The class numbers that training has, in order, and where in them each training label stands.
 
     Class numbers may have gaps and any integer type; one that training lacks is never guessed.
-    Errors: labels that are no integers, negative, or not one a sample.
+    Errors: labels that are no integers, negative, or not one per sample.
     """
     for name, features, labels in (("train", train, train_labels), ("test", test, test_labels)):
         if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
@@ -24,7 +24,7 @@ def classes_of(
             )
         if labels.shape != features.shape[-2:-1]:
             raise ValueError(
-                f"{name}_labels: expected one label a sample, shape {list(features.shape[-2:-1])}, "
+                f"{name}_labels: expected one per sample, shape {list(features.shape[-2:-1])}, "
                 f"got {list(labels.shape)}"
             )
         wrong = labels.long() < 0  # as uint16 has no comparison
@@ -56,7 +56,7 @@ def ridge_probe(
     standard deviation, `penalty` relative to the number of training samples, an unpenalised
     intercept, the class with the largest output. In float64; NaN for runs whose features are not
     finite. Labels are class numbers of any integer type, with gaps or without. Errors: penalty <=
-    0, no test part, labels that are negative or not one a sample.
+    0, no test part, labels that are negative or not one per sample.
 
     Examples:
         >>> labels = torch.tensor([0, 1] * 10)

@@ -160,7 +160,7 @@ def agreement(
     not finite agrees with nothing. Raises LedgerError for a cell without a run.
     """
     if n < 1 or their_n < 1:
-        raise LedgerError(f"expected at least one run a cell, got {n} and {their_n}")
+        raise LedgerError(f"expected at least one run per cell, got {n} and {their_n}")
     error = math.sqrt(std**2 / n + their_std**2 / their_n)
     return bool(math.isfinite(error) and abs(ours - theirs) <= 2 * error + unit / 2)
 

@@ -27,9 +27,10 @@ other n - 1 samples: of the anchor's own side ("same"), of the other side, or of
 positive always stands in the denominator, as the 1 that is eps; acl leaves eps open. Sum and mean
 are over the n samples; where both views are anchors, a sample's value is the mean of its two.
 
-Three versions take negatives as they are given: `anchors.infonce` (distances, one value an anchor),
-`two_view.contrastive` (ncl Eq. 8: inner products that tau multiplies, the mean over anchors), and
-`tree_contrast.loss` (ddn Eq. 2 with one negative, distances of unit outputs, the mean).
+Three versions take negatives as they are given: `anchors.infonce` (distances, one value per
+anchor), `two_view.contrastive` (ncl Eq. 8: inner products that tau multiplies, the mean over
+anchors), and `tree_contrast.loss` (ddn Eq. 2 with one negative, distances of unit outputs, the
+mean).
 
 Constants: acl = tau cpc = n acl-mean = nl; simclr = n nt-xent; acl-both is the mean of acl-mean and
 of the same with the views exchanged. On rows of norm 1 besides: ddn = nt-xent, nl-unit = acl =
@@ -200,7 +201,7 @@ def _log_domain(tau: Scalar, eps: Scalar) -> LogDomain:
 
 
 def _gaps(z: Tensor, z2: Tensor, tau: Scalar, how: Convention) -> Tensor:
-    """(s_k - s) / tau, a row an anchor and a column a view; -inf where that is no negative."""
+    """(s_k - s) / tau, one row per anchor, one column per view; -inf where that is no negative."""
     require_views(z, z2)
     if how.similarity == "cosine":
         z, z2 = directions(z), directions(z2)

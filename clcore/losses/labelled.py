@@ -22,11 +22,11 @@ _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, tor
 def _require_labels(labels: Tensor, z: Tensor) -> None:
     got = labels.dtype if isinstance(labels, Tensor) else f"a {type(labels).__name__}"
     if not isinstance(labels, Tensor) or labels.dtype not in _INTEGERS:
-        raise TypeError(f"labels: expected a tensor of integers, one a sample, got {got}")
+        raise TypeError(f"labels: expected a tensor of integers, one per sample, got {got}")
     if labels.shape != z.shape[:-1]:
         raise ValueError(
-            f"labels: expected one a sample, {list(z.shape[:-1])}, got {list(labels.shape)}; both "
-            "views of a sample have its label"
+            f"labels: expected one per sample, {list(z.shape[:-1])}, got {list(labels.shape)}; "
+            "both views of a sample have its label"
         )
 
 
@@ -54,7 +54,7 @@ def supcon(
     """The supervised contrastive loss, L_out of Khosla et al. 2020, Eq. 2, over samples.
 
     z, z2: outputs for the first and the second views of n samples; leading dimensions are batches.
-    labels: integers, one a sample. tau: the temperature, 0.5 if none is given; `temperature` is
+    labels: integers, one per sample. tau: the temperature, 0.5 if none is given; `temperature` is
     another name for it. reduction: "mean" or "sum" over samples, or "none", a value for each, which
     is the mean of its two anchors'. The paper's sum over 2n anchors is twice the sum; its program
     multiplies the mean by tau / 0.07.

@@ -51,7 +51,7 @@ def _rows(costs: Tensor, mass: Mass) -> tuple[Tensor, Tensor]:
         mass = torch.full((), mass, dtype=costs.dtype, device=costs.device)
     elif mass.ndim and mass.shape[-1] not in (1, costs.shape[-1]):
         raise ValueError(
-            f"expected one mass a row, shape [*b, {costs.shape[-1]}], got {list(mass.shape)}"
+            f"expected one mass per row, shape [*b, {costs.shape[-1]}], got {list(mass.shape)}"
         )
     # Not detached: what rounding leaves of a slope along a shift counts at large masses.
     least = off_diagonal(costs, torch.inf).amin(-1, keepdim=True)

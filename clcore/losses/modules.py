@@ -42,7 +42,7 @@ def _require_one(name: str, value: Scalar) -> None:
     if isinstance(value, Tensor) and value.ndim:
         raise ValueError(
             f"expected {name} to be one number, got a tensor of shape {list(value.shape)}; "
-            "for one value a run, map over runs with torch.func.vmap"
+            "for one value per run, map over runs with torch.func.vmap"
         )
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from clcore.losses.floating import known
 
-# A number, or a 0-d tensor: one value a run inside torch.func.vmap.
+# A number, or a 0-d tensor: one value per run inside torch.func.vmap.
 Scalar = float | int | Float[Tensor, ""]
 Function = Callable[[Tensor], Tensor]
 

@@ -1,6 +1,6 @@
 """The two-view losses of ncl Sec. 4.1 on batches: Eqs. 4 to 8, as printed.
 
-Representations are [*b, n, m], one row a sample; losses are means over the n samples, [*b]. The
+Representations are [*b, n, m], one row per sample; losses are means over the n samples, [*b]. The
 second argument of a non-contrastive loss is the target, which receives no gradient. A view that a
 mask emptied has the representation zero and no direction: in Eqs. 4 and 5 it counts as cosine 0
 with everything, that is 2.
@@ -90,7 +90,7 @@ def contrastive(
     tau = require_temperature(tau)
     _same(anchor, positive)
     if negatives.shape[-2] == 0:
-        raise ValueError("negatives: expected at least one a sample, got none")
+        raise ValueError("negatives: expected at least one per sample, got none")
     near = tau * (anchor * positive).sum(-1)
     far = tau * torch.einsum("...nm,...nkm->...nk", anchor, negatives)
     return cross_entropy(near, far).mean(-1)

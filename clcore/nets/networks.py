@@ -85,7 +85,7 @@ def receptive_field(
 
 
 def mlp_init(key: Int[Tensor, ""], sizes: Sequence[int]) -> dict[str, Tensor]:
-    """Weights W1, W2, ... of shapes `sizes[l+1] sizes[l]`, normal with variance 1/fan-in.
+    """Weights W1 to WL of shapes `sizes[l+1] sizes[l]`, normal with variance 1/fan-in.
 
     Examples:
         >>> {name: list(w.shape) for name, w in mlp_init(random.key(0), (5, 8, 2)).items()}
@@ -103,7 +103,7 @@ def mlp_init(key: Int[Tensor, ""], sizes: Sequence[int]) -> dict[str, Tensor]:
 def mlp(
     params: dict[str, Tensor], x: Float[Tensor, "N d"], kind: str, slope: float = 0.05
 ) -> Float[Tensor, "N n"]:
-    """W_L h(... h(W_1 x)): the weights W1..WL in order, no activation after the last.
+    """Layers W1 to WL in order, with the activation between them: none after the last.
 
     Examples:
         >>> params = mlp_init(random.key(0), (5, 8, 2))

@@ -29,7 +29,7 @@ def field(
 def fields(
     rng: np.random.Generator, draws: int, n: int, count: int, modes: int
 ) -> tuple[Array, Array]:
-    """Two views [draws, n, count, modes] of disjoint fields, one gamma a sample."""
+    """Two views [draws, n, count, modes] of disjoint fields, one gamma per sample."""
     x = np.stack([field(rng, draws, n, modes)[0] for _ in range(count)], 2)
     return x, x * rng.uniform(0.6, 1.4, (draws, n, 1, 1))
 

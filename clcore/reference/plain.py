@@ -105,13 +105,13 @@ def slope(f: Function, x: Array) -> Array:
 
 
 def stepped(x: Array) -> Array:
-    """x, [draws, *s], with one complex step an entry of s: [size of s, draws, *s]."""
+    """x, [draws, *s], with one complex step per entry of s: [size of s, draws, *s]."""
     shape, size = x.shape[1:], int(np.prod(x.shape[1:]))
     return x + STEP * 1j * np.eye(size).reshape(size, 1, *shape)
 
 
 def gradient(f: Function, x: Array) -> Array:
-    """df/dx, [draws, *s], of f: [..., *s] -> [...], one complex step an entry of s."""
+    """df/dx, [draws, *s], of f: [..., *s] -> [...], one complex step per entry of s."""
     return np.moveaxis(np.imag(f(stepped(x))) / STEP, 0, -1).reshape(x.shape)
 
 

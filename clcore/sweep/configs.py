@@ -47,7 +47,7 @@ def _check_list(configs: Any) -> None:
     if not isinstance(configs, Sequence) or isinstance(configs, str):
         mend = "write [config]" if isinstance(configs, Mapping) else "write list(configs)"
         got = type(configs).__name__
-        raise ValueError(f"configs: expected a list of dicts, one a run, got a {got}; {mend}")
+        raise ValueError(f"configs: expected a list of dicts, one per run, got a {got}; {mend}")
     if not configs:
         raise ValueError("configs: expected at least one configuration, got none")
     for run, config in enumerate(configs):

@@ -148,6 +148,18 @@ def test_an_entry_without_a_reply_says_nothing_of_one() -> None:
     assert "Reply by" not in text and "First listed" not in text
 
 
+def test_a_letter_asks_each_question_once_and_names_its_rows() -> None:
+    of = {"unprinted": ["the rate"], "varied": {}}
+    more = of | {"unprinted": ["the rate", "the $a$"]}
+    rows = [row("differs", id="acl/tab2a", where="Table 2", open=of)]
+    rows += [row("depends", id="acl/fig3", where="Fig. 3, Sec. 4", open=more), row()]
+    text = letters.text("acl", rows)
+    assert "- the rate. Rows: Table 2, Fig. 3" in text and "- the $a$. Rows: Fig. 3" in text
+    page = letters.files(rows)["letters/acl.md"]
+    assert 'the rate. Rows: <a href="../../claims/acl-tab2a.html">Table 2</a>' in page
+    assert "One line from you" not in letters.text("acl", [row("partial")])
+
+
 def test_a_number_that_cannot_be_is_listed_whatever_decides_its_row() -> None:
     cannot = check(passed=False, counterexample="$.18\\pm.3$ of five numbers in $[0,1]$")
     table = row("differs", id="acl/tab2a", checks=[check(), cannot])

@@ -171,6 +171,7 @@ def test_the_programs_are_named_with_their_commits_and_every_exception_with_its_
     assert "at `daec951c7a` and [facebookresearch/luckmatters](https://github.com" in text
     assert all(f"<code>{name}</code>" in text for name in golden.EXCEPTIONS)
     assert text.count("<tr>") == 1 + 3 + len(golden.EXCEPTIONS)
+    assert '<th scope="row">Pokle et al. 2022</th>' in text
     largest = max(r["loss"] for n, r in found.items() if n not in golden.EXCEPTIONS)
     assert f"{written(f'{largest:.0e}')}</td>" in text and text.count(">10⁻¹²</td>") == 3
     assert "the program holds the norm 1/10 as a float32" in text

@@ -347,7 +347,7 @@ OVER = """() => {
 
 
 def test_no_slide_overflows(built, chromium, tmp_path, monkeypatch):
-    """All decks with everything revealed, a slide a page; two of them on the screen of a laptop,
+    """All decks with everything revealed, one slide per page; two of them on a laptop's screen,
     light and dark."""
     from clcore.book import browser
 

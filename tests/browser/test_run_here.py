@@ -109,7 +109,7 @@ def test_a_runtime_that_is_cut_short_or_another_is_refused(tab: Tab) -> None:
 
 def test_a_browser_without_it_says_so(tab: Tab) -> None:
     tab.page.add_init_script("delete window.WebAssembly")
-    status(begin(tab), "no WebAssembly")
+    status(begin(tab), "WebAssembly, which this browser lacks")
 
 
 def test_a_page_from_a_disk_says_so(chromium: object, site: Path) -> None:

@@ -41,7 +41,7 @@ def test_the_weight_at_the_kink_is_a_half():
 
 
 def _gradients(x, bias):
-    """Of f by all weights, a row a sample, by autograd; three layers."""
+    """Of f by all weights, one row per sample, by autograd; three layers."""
     generator = torch.Generator().manual_seed(5)
     x = torch.cat([x, torch.ones_like(x[:, :1])], 1) if bias else x
     shapes = ((80, x.shape[1]), (80, 80), (1, 80))

@@ -15,7 +15,7 @@ from clcore.theory.sparse import sparse_coding as sc
 
 
 def made(values, epochs=(0, 10)):
-    """Rows of panels: `values` gives (panel, pr) -> one value a seed at the end; 0.25 before."""
+    """Rows of panels: `values` gives (panel, pr) -> one value per seed at the end; 0.25 before."""
     rows = [
         {"panel": panel, "pr": pr, "seed": seed, "epoch": epoch, "loss": 1.0}
         | {m: value if epoch else 0.25 for m in rt.METRICS.values()}

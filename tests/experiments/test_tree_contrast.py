@@ -75,7 +75,7 @@ def test_a_request_is_run_with_its_options():
         (lambda: tc.loss(torch.ones(3, 1, 2), "nce"), "expected one of"),
         (lambda: tc.loss(torch.ones(3, 1, 2), tau=0.0), "temperature above 0"),
         (lambda: tc.configuration(0, 0.5, 2, depth=0), "at least one layer of edges, got 0"),
-        (lambda: tc.configuration(0, 0.5, 0), "at least one node a latent, got 0"),
+        (lambda: tc.configuration(0, 0.5, 0), "at least one node per latent, got 0"),
     ],
 )
 def test_errors(call, words):

@@ -184,7 +184,7 @@ def test_a_cell_agrees_within_two_errors_and_half_a_unit(std, their_std, n, thei
 
 @pytest.mark.parametrize(("n", "their_n"), [(0, 5), (5, 0), (-1, 5), (5, -1), (0, 0)])
 def test_a_cell_without_runs_is_refused_on_either_side(n, their_n):
-    with pytest.raises(LedgerError, match=f"at least one run a cell, got {n} and {their_n}"):
+    with pytest.raises(LedgerError, match=f"at least one run per cell, got {n} and {their_n}"):
         agreement(1, 1, n, 1, 1, their_n, 0.1)
 
 

@@ -112,7 +112,7 @@ def test_labels_are_integers_one_a_sample(unchecked_shapes):
         with pytest.raises(TypeError, match=rf"labels: expected a tensor of integers.* got {got}"):
             SupCon()(z, z2, bad)
     for bad in (LABELS[:5], torch.cat([LABELS, LABELS]), LABELS[None]):
-        with pytest.raises(ValueError, match=r"labels: expected one a sample, \[6\], got \["):
+        with pytest.raises(ValueError, match=r"labels: expected one per sample, \[6\], got \["):
             SupCon()(z, z2, bad)
     with pytest.raises(ValueError, match="n >= 2"):
         supcon(z[:1], z2[:1], LABELS[:1])

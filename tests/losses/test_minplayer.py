@@ -326,7 +326,7 @@ def test_errors(unchecked_shapes):
         minplayer.entropy_weights(c[..., :3])
     with pytest.raises(ValueError, match=r"n >= 2, got \[1, 1\]"):
         minplayer.square_weights(c[0, :1, :1])
-    with pytest.raises(ValueError, match=r"one mass a row, shape \[\*b, 4\], got \[3\]"):
+    with pytest.raises(ValueError, match=r"one mass per row, shape \[\*b, 4\], got \[3\]"):
         minplayer.entropy_weights(c, 0.5, torch.ones(3))
     with pytest.raises(ValueError, match=r"a variant in \['nce', .*got 'simclr'"):
         minplayer.variant_loss(z, z2, "simclr")

@@ -55,8 +55,8 @@ def test_an_error_of_a_function_says_what_to_do(wrong, note, steps):
 @pytest.mark.parametrize(
     ("chosen", "said"),
     [
-        ({"seed": 0, "lr": 0.1}, r"a list of dicts, one a run, got a dict; write \[config\]"),
-        (iter(configs(1)), r"a list of dicts, one a run, got a list_iterator; write list\("),
+        ({"seed": 0, "lr": 0.1}, r"a list of dicts, one per run, got a dict; write \[config\]"),
+        (iter(configs(1)), r"a list of dicts, one per run, got a list_iterator; write list\("),
         ([*configs(1), "tau"], "configs: run 1 is a str; expected a dict"),
     ],
 )

@@ -28,7 +28,7 @@ def residual_net(psi):
 
 
 def slope(out, inputs):
-    """d out / d inputs of one sample a row, [*b, n, n_out, n_in]."""
+    """d out / d inputs of one sample per row, [*b, n, n_out, n_in]."""
     rows = [torch.autograd.grad(o.sum(), inputs, retain_graph=True)[0] for o in out.unbind(-1)]
     return torch.stack(rows, -2)
 

@@ -217,7 +217,7 @@ def test_errors():
         co.random_world(KEYS, 3, 2, 4, "mask", -0.1)
     with pytest.raises(ValueError, match="divide them by their sum"):
         co.World(w.samples, 2 * w.chances, w.views, w.view_chances)
-    with pytest.raises(ValueError, match="expected one chance a sample"):
+    with pytest.raises(ValueError, match="expected one probability per sample"):
         co.World(w.samples, w.chances[:, :2], w.views, w.view_chances)
     with pytest.raises(ValueError, match="expected one chance a view"):
         co.World(w.samples, w.chances, w.views, w.view_chances[..., :1])

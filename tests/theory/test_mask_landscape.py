@@ -233,7 +233,7 @@ def test_batch_errors():
     u = torch.ones(4, 3, dtype=torch.float64)
     with pytest.raises(ValueError, match="expected tau > 0"):
         vl.contrastive(u, u, u[:, None], 0.0)
-    with pytest.raises(ValueError, match="expected at least one a sample, got none"):
+    with pytest.raises(ValueError, match="expected at least one per sample, got none"):
         vl.contrastive(u, u, u[:, None][:, :0], 1.0)
     with pytest.raises(ValueError, match=r"expected the shape of the online output, \[4, 3\]"):
         vl.inner_product(u, u[:3])

@@ -249,7 +249,7 @@ def test_rescaled_layers_have_their_old_norm():
     ("call", "words"),
     [
         (lambda: pattern_net.check_sizes(0, 2), "at least one layer of edges, got 0"),
-        (lambda: pattern_net.check_sizes(3, 0), "at least one node a latent, got 0"),
+        (lambda: pattern_net.check_sizes(3, 0), "at least one node per latent, got 0"),
         (lambda: leaf_patterns.depth_of(torch.ones(5)), "2, 6, 14, 30, ... polarities"),
         (lambda: leaf_patterns.alias_table(torch.ones(3)), "got 3"),
         (lambda: leaf_patterns.random_polarity(cr.key(0), 2, 1.5), "least polarity in"),

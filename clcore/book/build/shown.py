@@ -103,7 +103,7 @@ def failure(run: Run) -> str:
 
 
 def report(book: dict, rows: list[dict], ran: Collection[str] = ()) -> None:
-    """Print a line a chapter: verdicts, seconds, memory. ran: those that were executed just now."""
+    """Print one line per chapter: verdicts, seconds, memory. ran: those executed just now."""
     from tabulate import tabulate
 
     table = []

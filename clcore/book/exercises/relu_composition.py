@@ -17,7 +17,7 @@ def _draws(count: int, size: int, low: float = 0.2) -> list[torch.Tensor]:
 
 
 def _joined(a: torch.Tensor, t: float) -> float:
-    """Energy of theta_Omega over p0 p1, one feature a field, from its definition."""
+    """Energy of theta_Omega over p0 p1, one feature per field, from its definition."""
     delta = a.sqrt()
     X = torch.outer(delta, delta) - t * a.diag()
     return float(relu2.trace_energy(*relu2.compositional(delta[:, None]), X))

@@ -6,6 +6,7 @@ from typing import Any
 from clcore.book import fuzz, mutants, seeds
 from clcore.book.site import fragments
 from clcore.book.site.markdown import raw
+from clcore.ledger import papers
 
 
 def files() -> dict[str, str]:
@@ -61,22 +62,15 @@ def _seeds(found: dict[str, Any]) -> str:
 
 def _fuzz(found: dict[str, Any]) -> str:
     """How many corrected forms, at how many inputs; which had fewer, which failed."""
-    lots = found["lots"]
+    of = papers()
+    lots = sorted(found["lots"], key=lambda lot: [*of].index(lot["papers"][0]))
+    lots = [lot | {"cites": [of[p]["cite"] for p in lot["papers"]]} for lot in lots]
     few = [
-        {"form": form, "n": n}
+        {"form": form.removesuffix(" ''"), "n": n}
         for lot in lots
         for form, n in lot["forms"].items()
         if n < lot["inputs"]
     ]
     few.sort(key=lambda row: row["n"])
     failed = [row for lot in lots for row in lot["failed"]]
-    said = " ".join([*map(_lot, lots), *([] if failed else ["None failed."])])
-    return said + "\n\n" + raw(fragments.render("fuzz.html", few=few, failed=failed))
-
-
-def _lot(lot: dict[str, Any]) -> str:
-    asked, many = lot["inputs"], sum(n >= lot["inputs"] for n in lot["forms"].values())
-    return (
-        f"Recorded on {lot['made']} at commit `{lot['commit']}`: {len(lot['forms'])} corrected "
-        f"forms of {', '.join(lot['papers'])}, {many} of them at {asked} inputs or more."
-    )
+    return raw(fragments.render("fuzz.html", lots=lots, few=few, failed=failed))

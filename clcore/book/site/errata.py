@@ -99,7 +99,7 @@ def withdrawn(rows: list[dict]) -> list[tuple[dict, dict]]:
 
 
 def front(rows: list[dict]) -> str:
-    """The page book/errata: the rules, the counts, and a line an entry."""
+    """The page book/errata: the rules, the counts, and one line per entry."""
     wrong, slips = split(rows)
     papers = [
         (

@@ -53,10 +53,20 @@ def _contents(paper: str, rows: list[dict]) -> dict[str, Any]:
         "slips": slips,
         "runs": pyodide.here() is not None,
         "withdrawn": errata.withdrawn(own),
+        "questions": _questions(own),
         "open": [
             (row, errata.impossible(row)) for row in own if row["verdict"] in errata.UNSETTLED
         ],
     }
+
+
+def _questions(rows: list[dict]) -> list[tuple[str, list[dict]]]:
+    """What the print leaves open, each with its rows; those of most rows first."""
+    found: dict[str, list[dict]] = {}
+    for row in rows:
+        for text in row["open"].get("unprinted", ()) if row["open"] else ():
+            found.setdefault(" ".join(text.split()), []).append(row)
+    return sorted(found.items(), key=lambda one: -len(one[1]))
 
 
 def _entry(row: dict, wrong: list[dict]) -> dict[str, Any]:

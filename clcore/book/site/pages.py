@@ -119,7 +119,8 @@ def chapter_map(rows: list[dict], summary: dict) -> str:
     every = [(p, *group) for p, paper in papers().items() for group in paper["groups"].items()]
     for paper, chapter, about in every:
         group = [r for r in rows if (r["paper"], r["chapter"]) == (paper, chapter)]
-        names = dict.fromkeys(r["notebook"] for r in group if r["notebook"])
+        used = {r["notebook"] for r in group if r["notebook"]}
+        names = [n for n in titles if n in used] + sorted(used - set(titles))
         groups.append(
             {
                 "paper": paper,
@@ -148,6 +149,7 @@ def golden_table(programs: dict[str, dict], found: dict[str, dict]) -> str:
     told = " and ".join(f"{a} at {b}" for a, b in zip(links, commits, strict=True))
     rows = [
         row
+        | {"cite": papers().get(row["family"], {}).get("cite", row["family"])}
         | {"held_to": golden.tolerance(row["family"])}
         | {"why": golden.EXCEPTIONS.get(row["family"], ("", ""))[1]}
         for row in golden.by_family(found)

@@ -84,9 +84,9 @@ def cards() -> dict[str, dict]:
 def page() -> str:
     """The glossary as Markdown."""
     text = (
-        "# Glossary\n\nThe words that the chapters take for granted after their first use. Letters "
-        "and their shapes, and where two papers mean different things by one letter, are on the "
-        "page [Notation](notation.md).\n"
+        "# Glossary\n\nThe words that the chapters take for granted after their first use. "
+        "[Notation](notation.md) lists the letters with their shapes, and those that two papers "
+        "use differently.\n"
     )
     for section, entries in known().items():
         text += f"\n## {section}\n\n````{{glossary}}\n"

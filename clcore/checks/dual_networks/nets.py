@@ -1,7 +1,7 @@
 """The nets that ddn's statements about one pair of samples are checked on, and numpy's own.
 
-numpy nets take one sample a draw: weights [..., n_l, n_{l-1}], x [..., n_0]; complex arguments are
-allowed, so that derivatives are complex steps. Layers count from 1.
+numpy nets take one sample per draw: weights [..., n_l, n_{l-1}], x [..., n_0]; complex arguments
+are allowed, so that derivatives are complex steps. Layers count from 1.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def act(name: str, u: Array) -> Array:
 
 
 def times(w: Array, x: Array) -> Array:
-    """w x, a matrix and a vector a draw."""
+    """w x, one matrix and one vector per draw."""
     return (w @ x[..., None])[..., 0]
 
 
@@ -96,7 +96,7 @@ class Pair:
 
     @property
     def traces(self) -> tuple[cn.Trace, ...]:
-        """The same towers in the library, one sample a draw."""
+        """The same towers in the library, one sample per draw."""
         towers, psi = ((self.first, self.x1), (self.second, self.x2)), ACTIVATIONS[self.name]
         return tuple(cn.trace(ref.tensors(*w), *ref.tensors(x[:, None]), psi) for w, x in towers)
 

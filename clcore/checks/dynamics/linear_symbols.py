@@ -125,7 +125,7 @@ def shared(c: Sequence, lam: Sequence, first: int = 1) -> Any:
 
 
 def terms(c: Sequence, lam: Sequence, first: int = 1) -> list[Any]:
-    """The terms of C_2, one a step."""
+    """The terms of C_2, one per step."""
     minus = [a - b for a, b in zip(lam, c, strict=True)]
     plus = [a + b for a, b in zip(lam, c, strict=True)]
     return [c[j] * sympy.prod(minus[j + first :]) * sympy.prod(plus[:j]) for j in range(len(c))]

@@ -221,10 +221,10 @@ def eq11(t: Trial) -> None:
     """Max-cosine metrics (maximum, median, minimum) of dictionary recovery (Eq. 11).
 
     Given   random W and orthonormal M; W = P M^T with any scales and signs of rows.
-    Claim   (1) The library's metric is the loop's. (2) It has one value a column of M, (3) all 1 at
-            P M^T. (4) Minimum, median and maximum are in order. (5) If Minimum > 0.71, distinct
-            rows are best for distinct columns, (6) at m = d sqrt(2 - 2 Minimum) away in the worst
-            row.
+    Claim   (1) The library's metric is the loop's. (2) It has one value per column of M, (3) all
+            1 at P M^T. (4) Minimum, median and maximum are in order. (5) If Minimum > 0.71,
+            distinct rows are best for distinct columns, (6) at m = d sqrt(2 - 2 Minimum) away in
+            the worst row.
     Fails   (1) without norms; (2) for j in [m] as typeset; (3) without |.|; (4) for the mean as
             median; (5) for a row between two columns; (6) for rows with their signs.
     """

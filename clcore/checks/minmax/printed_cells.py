@@ -36,7 +36,7 @@ LEVEL = 0.05
 
 
 def printed() -> pd.DataFrame:
-    """Table 2, one row a cell: dataset, loss, epoch, mean, std (in points), n, highlighted."""
+    """Table 2, one row per cell: dataset, loss, epoch, mean, std (in points), n, highlighted."""
     rows = []
     for (dataset, claim), (loss, row), epoch in product(CLAIMS.items(), ROWS.items(), EPOCHS):
         cell = {"dataset": dataset, "loss": loss, "epoch": epoch, "highlighted": False}

@@ -129,7 +129,7 @@ def theorem1(factor: Any) -> exact.Shown:
 
 @cache
 def lemma5(sign: int = 1, scalar: bool = False) -> exact.Shown:
-    """Lemma 5 for a vector A in the plane a sample, or for a row A (its second form)."""
+    """Lemma 5 for one vector A in the plane per sample, or for a row A (its second form)."""
     z, a = outputs(), outputs(name="a")
     batch, left = Batch(z), sympy.zeros(2, 2)
     for of_z, of_a in zip([*z[0], *z[1]], [*a[0], *a[1]], strict=True):

@@ -1,7 +1,7 @@
 """acl Sec. 6.2, Figure 7: total variation of a ResNet's filters against the strength of
 augmentation.
 
-The checks are functions of a table of runs, as `curves` makes it: one row a run at its end with
+The checks are functions of a table of runs, as `curves` makes it: one row per run at its end with
 `curve` ("jitter" or "gray": what varies), `level`, `seed`, `linear` (accuracy in [0, 1]) and a
 `tv_`, `unit_` and `norm_` column a layer: means over its filters of the total variation as it is,
 of that at norm 1, which no scale changes, and of the norm. `dataset`, `images`, `width` and `epoch`
@@ -204,7 +204,7 @@ def _t(change: np.ndarray) -> float:
 
 
 def settings(runs: pd.DataFrame) -> pd.DataFrame:
-    """Means over seeds, one row a setting of jitter and grey: that of both curves is there once."""
+    """Means over seeds, one row per setting of jitter and grey; that of both curves once."""
     once = runs.drop_duplicates(["jitter", "gray", "seed"])
     return once.groupby(["jitter", "gray"]).mean(numeric_only=True).reset_index()
 

@@ -50,7 +50,7 @@ def fields_used(X: Tensor, W1: Tensor, s: Tensor, rate: float = 1.0, steps: int 
 
 
 def random_start(rng: np.random.Generator, count: int, fields: int, modes: int) -> tuple:
-    """(W1, s): positive filters, a top weight of any sign a field, both of unit norm."""
+    """(W1, s): positive filters, one top weight of any sign per field, both of unit norm."""
     keys = random.fold_in(random.key(int(rng.integers(2**40))), torch.arange(count))
     W1 = random.uniform(keys, (fields, modes), dtype=torch.float64)
     s = random.normal(random.fold_in(keys, 1), (fields,), torch.float64)

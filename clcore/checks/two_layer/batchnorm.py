@@ -106,8 +106,9 @@ def _slopes(f: Callable[[torch.Tensor], torch.Tensor], W: torch.Tensor) -> torch
 
 
 class Node(NamedTuple):
-    """A batch of 2N views of one filter a field: points, masses p, w, outputs f, gated inputs tilde
-    [draws, 2N, K, d]; df^bn/dw of Eq. 170, its terms through the mean, and its last one; alpha, V.
+    """A batch of 2N views of one filter per field: points, masses p, w, outputs f, gated inputs
+    tilde [draws, 2N, K, d]; df^bn/dw of Eq. 170, its terms through the mean, and its last one;
+    alpha, V.
     """
 
     points: torch.Tensor

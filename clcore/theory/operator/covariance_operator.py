@@ -40,8 +40,8 @@ class World:
     def __post_init__(self) -> None:
         if self.samples.shape[:-1] != self.chances.shape:
             raise ValueError(
-                f"expected one chance a sample, got samples {list(self.samples.shape)} and chances "
-                f"{list(self.chances.shape)}"
+                f"expected one probability per sample, got samples {list(self.samples.shape)} and "
+                f"chances {list(self.chances.shape)}"
             )
         if self.views.shape[:-1] != self.view_chances.shape:
             raise ValueError(

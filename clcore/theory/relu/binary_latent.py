@@ -60,7 +60,7 @@ def second_moments(model: Model) -> Float[Tensor, "*b K d"]:
 
 
 def within(model: Model) -> Float[Tensor, "*b Kd Kd"]:
-    """D_V = diag_k(E_y V[x_k | y]) (acl Sec. 5.3): one block a field."""
+    """D_V = diag_k(E_y V[x_k | y]) (acl Sec. 5.3): one block per field."""
     mu, p = means(model), priors(model)
     raw = torch.einsum("...cks,...ksd,...kse->...ckde", model.table, model.values, model.values)
     blocks = raw - mu[..., None] * mu[..., None, :]

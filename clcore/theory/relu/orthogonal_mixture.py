@@ -52,7 +52,7 @@ def draw_fields(
 ) -> tuple[Float[Tensor, "*b n K modes"], Float[Tensor, "*b n K modes"]]:
     """Two views of n samples of K independent disjoint fields.
 
-    gamma is one factor a sample, as Assumption 1 prints it, or, not `shared`, one a sample and
+    gamma is one factor per sample, as Assumption 1 prints it, or, not `shared`, one per sample and
     field.
     """
     views = [draw(random.fold_in(key, k), n, modes, gamma=gamma) for k in range(fields)]

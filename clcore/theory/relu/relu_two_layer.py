@@ -1,7 +1,7 @@
 """The two-layer ReLU net of acl Sec. 5, and its flow as a linear flow with sticky weights.
 
 Filter k sees field k: W1 is `*b K d`, W2 `*b o K`, the data `*b n K d`. Leading dimensions are
-batches of nets. (`networks.receptive_field` has many filters a field, for one net.)
+batches of nets. (`networks.receptive_field` has many filters per field, for one net.)
 """
 
 import torch

@@ -2,8 +2,8 @@
 
 L(W^o, W^t) = 2 - 2 E <W^o D_1 x, W^t D_2 x> with x = M z + noise and independent masks (ncl Eq. 12,
 Theorem 2, App. C.1). Expectations are exact: the masks enter by `keep`, ncl's alpha, the data by
-E[x x^T], `second_moment`. Weights are m x p, one row a neuron; schedules run over steps 0..T-1 and
-trajectories over 0..T. Leading dimensions are runs.
+E[x x^T], `second_moment`. Weights are m x p, one row per neuron; schedules run over steps 0..T-1
+and trajectories over 0..T. Leading dimensions are runs.
 """
 
 from collections.abc import Callable

@@ -149,7 +149,7 @@ def represent(
     """ReLU(W D x) of every point under every mask."""
     if W.shape[-1] != x.shape[-1]:
         raise ValueError(
-            f"W: expected {x.shape[-1]} columns, one a coordinate of x, got {list(W.shape)}"
+            f"W: expected {x.shape[-1]} columns, one per coordinate of x, got {list(W.shape)}"
         )
     views = x[:, None, :] * diagonals
     return torch.relu(views @ W[..., None, :, :].mT)

@@ -63,7 +63,7 @@ def _probability(name: str, value: Tensor) -> None:
 
 
 def _all(values: list[float], d: int) -> Tensor:
-    """Every vector of d entries from `values`, one a row."""
+    """Every vector of d entries from `values`, one per row."""
     if d < 2:
         raise ValueError(f"d: expected at least 2 dimensions, got {d}; one has no off-diagonal")
     if len(values) ** d > MOST_TERMS:

@@ -198,7 +198,7 @@ def categorical(
 
 
 def polarities(key: Int[Tensor, "*b"], tree: Tree, low: float = 0.0) -> Float[Tensor, "*b edges"]:
-    """Uniform on [low, 1), one an edge, in float64 (ddn App. D.1). Errors: low outside [-1, 1]."""
+    """Uniform on [low, 1), one per edge, in float64 (ddn App. D.1). Errors: low outside [-1, 1]."""
     _require_unit("low", torch.tensor(low))
     return random.uniform(key, (len(tree.parents) - 1,), low, 1.0, torch.float64)
 

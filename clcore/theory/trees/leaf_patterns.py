@@ -6,7 +6,7 @@ then from left to right: 2 to the children of the root, then 4, and so on.
 
 The leaves below a latent at `block_depth` (at most 8) are one number, their pattern. Its law given
 that latent is exact, and so is the law of all blocks' latents given the root: a view of a sample
-is one draw of the latter and one pattern a block, five draws for L = 5, where latent by latent
+is one draw of the latter and one pattern per block, five draws for L = 5, where latent by latent
 it would be 62.
 """
 
@@ -27,7 +27,7 @@ def depth_of(polarity: Float[Tensor, "*b edges"]) -> int:
     count = polarity.shape[-1]
     depth = (count + 2).bit_length() - 2
     if depth < 1 or 2 ** (depth + 1) - 2 != count:
-        raise ValueError(f"expected 2, 6, 14, 30, ... polarities, one an edge, got {count}")
+        raise ValueError(f"expected 2, 6, 14, 30, ... polarities, one per edge, got {count}")
     return depth
 
 

@@ -31,7 +31,7 @@ def check_sizes(depth: int, width: int) -> None:
     if depth < 1:
         raise ValueError(f"depth: expected a tree with at least one layer of edges, got {depth}")
     if width < 1:
-        raise ValueError(f"width: expected at least one node a latent, got {width}")
+        raise ValueError(f"width: expected at least one node per latent, got {width}")
 
 
 def init(key: Int[Tensor, ""], depth: int, width: int) -> Params:

@@ -1,7 +1,7 @@
 """Nets that follow a latent tree, and their exact conditional moments (ddn Sec. 6, App. C).
 
-A net has a group of units a tree node, fed by the groups of the node's children; a leaf's group is
-one unit that shows the leaf's state. A group sees finitely many inputs, hence its exact law is a
+A net has a group of units per tree node, fed by the groups of the node's children; a leaf's group
+is one unit that shows the leaf's state. A group sees finitely many inputs, hence its exact law is a
 finite mixture (`laws`); what is linear passes from node to node as moments (`lifted`).
 """
 
@@ -109,14 +109,14 @@ def laws(
 def mean(
     chance: Float[Tensor, "*b m S"], values: Float[Tensor, "*b S n"]
 ) -> Float[Tensor, "*b m n"]:
-    """v(z) = E[f | z]: one row a state (ddn Table 5)."""
+    """v(z) = E[f | z]: one row per state (ddn Table 5)."""
     return chance @ values
 
 
 def covariance(
     chance: Float[Tensor, "*b m S"], values: Float[Tensor, "*b S n"]
 ) -> Float[Tensor, "*b m n n"]:
-    """Cov[f | z], one matrix a state."""
+    """Cov[f | z], one matrix per state."""
     gap = values[..., None, :, :] - mean(chance, values)[..., :, None, :]
     return (gap * chance[..., None]).mT @ gap
 

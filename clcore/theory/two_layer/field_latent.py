@@ -1,8 +1,8 @@
 """A latent with C values behind disjoint receptive fields (nl Ass. 2, Lemma 5), exactly.
 
 z is c with probability p_c. Given z the K fields are independent, and each is in one of S states. A
-feature of a field is then a table with one row a state: `g`, `*b K S q`; the inputs themselves are
-such a table. Vectors over all fields are stacked field by field, `K*q`. Leading dimensions are
+feature of a field is then a table with one row per state: `g`, `*b K S q`; the inputs themselves
+are such a table. Vectors over all fields are stacked field by field, `K*q`. Leading dimensions are
 batches of models. `clcore.theory.relu.binary_latent` is the model of acl, whose states have one
 active mode.
 """

@@ -31,7 +31,7 @@ def tidy(shares: residue_share.Shares, **columns: float) -> pd.DataFrame:
 
 
 def medians(shares: pd.DataFrame) -> pd.DataFrame:
-    """Medians over runs, one row a setting (tied, scale of the crops), step and layer."""
+    """Medians over runs, one row per setting (tied, scale of the crops), step and layer."""
     names = ["ratio", "overlap", "cosine", "reversed", "loss", "spread"]
     return shares.groupby(["tied", "scale", "step", "layer"])[names].median().reset_index()
 

@@ -61,7 +61,7 @@ def printed(*claims: str) -> pd.DataFrame:
 
 
 def welch(first: str, second: str) -> pd.DataFrame:
-    """Printed means of one loss minus those of another, a row a column of the tables.
+    """Printed means of one loss minus those of another, one row per column of the tables.
 
     dataset, epoch, difference, error (combined standard error of n = 5 and 5), t, p and the 95 per
     cent interval low, high, with Welch's degrees of freedom.

@@ -14,7 +14,7 @@ from clcore.theory.trees import lucky_nodes, tree_nets
 
 
 def _thresholds(s: Array, rho: Array, c: Array) -> Array:
-    """Eq. 130's bracket times 3 sigma_w^2, sigma_w = 1 and sigma_l = 0, a level c a draw."""
+    """Eq. 130's bracket times 3 sigma_w^2, sigma_w = 1 and sigma_l = 0, one level c per draw."""
     t = tensors(s, rho)
     rows = [lucky_nodes.square_gap_bound(t[0][b], t[1][b], c[b]) for b in range(len(c))]
     return torch.stack(rows).numpy()

@@ -19,7 +19,7 @@ STATES = ((2, 3, 4, 2, 3, 2, 2), (3, 2, 2, 4, 2, 3, 2, 2, 2), (4, 3, 2, 2, 2, 2,
 
 
 def categorical(rng: np.random.Generator, count: int) -> list[tr.World]:
-    """TR-HLTM worlds over trees of depth 2 and 3, with two to four states a node."""
+    """TR-HLTM worlds over trees of depth 2 and 3, with two to four states per node."""
     out = []
     for parents, states in zip(tr.SHAPES, STATES, strict=False):
         tree = lt.tree(parents, states)

@@ -38,7 +38,7 @@ class World(NamedTuple):
 
 
 def keys(rng: np.random.Generator, draws: int) -> torch.Tensor:
-    """Random keys for the library's generators, one a draw."""
+    """Random keys for the library's generators, one per draw."""
     return random.key(torch.from_numpy(rng.integers(2**40, size=draws)))
 
 

@@ -13,7 +13,7 @@ SIZES = f"n = {N}, d = {D}"
 HALF = Rational(1, 2)
 TAU = sympy.Symbol("tau", positive=True)
 Views = tuple[Matrix, Matrix]
-"""Both views of a batch, a sample a row."""
+"""Both views of a batch, one sample per row."""
 
 
 def views(name: str, d: int = D) -> Views:
@@ -41,7 +41,7 @@ ALPHA = exact.matrix("alpha", N, N)
 
 
 def eq3(part: Part) -> None:
-    """alpha = 1 and one view a sample: the sample covariance over N, not N - 1."""
+    """alpha = 1 and one view per sample: the sample covariance over N, not N - 1."""
     a, ones = exact.matrix("a", N, D), sympy.ones(N, N)
     centred = a - ones * a / N
     ours = contrast(ones, (a, a), (a, a))
@@ -155,7 +155,7 @@ def rem25(zero: Part, one: Part) -> None:
 
 
 def _features(n: int, levels: int) -> Matrix:
-    """phi >= 0 of n points, a point a row."""
+    """phi >= 0 of n points, one point per row."""
     return Matrix(n, levels, lambda i, j: sympy.Symbol(f"phi_{i}_{j}", nonnegative=True))
 
 

@@ -16,7 +16,7 @@ STARTS = 600
 
 
 def _pairs(rng: np.random.Generator, draws: int) -> tuple[Array, Array]:
-    """y(0) > 0 and b > 0 over two orders of magnitude each, 30 a draw."""
+    """y(0) > 0 and b > 0 over two orders of magnitude each, 30 per draw."""
     return 10 ** rng.uniform(-2, 0, (draws, 30)), 10 ** rng.uniform(-1, 1, (draws, 30))
 
 

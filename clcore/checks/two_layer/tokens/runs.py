@@ -35,7 +35,7 @@ NAMES = {"chi_plus": "scored by Eq. 16", "released_plus": "by the program's scor
 
 def cells(runs: pd.DataFrame, column: str = "chi_plus", trained: bool = True) -> pd.DataFrame:
     """Mean, std (n - 1) and count of `column` at the last step (or the first: random filters),
-    one row a setting: activation, kind, norm, zeta, P, beta."""
+    one row per setting: activation, kind, norm, zeta, P, beta."""
     step = runs.step.max() if trained else 0
     kept = runs[runs.step == step].reset_index(drop=True)
     P = kept.P.round().astype(int)

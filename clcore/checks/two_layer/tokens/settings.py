@@ -1,6 +1,6 @@
 """Figures 4, 5, 9, 10, 11 and Table 1 of nl under every setting that we ran (nl Sec. 5, App. E.2).
 
-The printed form of a part is measured on runs with all that the paper prints: rate 2e-3, momentum,
+The printed form of a part is measured on runs with all that the paper prints: rate 0.002, momentum,
 weight decay, Eq. 1 as a sum, scored by Eq. 16. The paper prints neither the outputs' norm nor the
 temperature nor the number of outputs; norm 1, 0.1 and 50 are the released program's in all runs.
 How Eq. 16 takes the sign of a linear net's cosine, and which tokens count, is open, too: the
@@ -23,15 +23,15 @@ from clcore.ledger import Check
 from clcore.ledger.readings import beside_print, tells
 
 SCORE = "the released program's score (absolute cosines for linear nets, tokens that occur)"
-PROGRAM = "the released program's rate 2e-2, mean over samples and BatchNorm per view"
-BOTH = "the released program's rate 2e-2, mean, BatchNorm per view, and score"
+PROGRAM = "the released program's rate 0.02, mean over samples and BatchNorm per view"
+BOTH = "the released program's rate 0.02, mean, BatchNorm per view, and score"
 LESS = BOTH + ', "much less" read as "less"'
 MEAN = "the mean of the cross-entropies at the printed rate"
 SUM = "the sum of the cross-entropies at the printed rate"
 OPEN = {"mean": MEAN, "sum": SUM} | {n: f"temperature {tau:g}" for n, tau in TEMPERATURES.items()}
 """Name of a table -> what it takes for what the print leaves open: Eq. 1 is tau times the sum."""
 SCORED = ", the released program's score"
-FAST = "the released program's rate 2e-2 with Eq. 1 as a sum"
+FAST = "the released program's rate 0.02 with Eq. 1 as a sum"
 FAST_SCORE = FAST + ", and the program's score"
 REGULAR = "regular BatchNorm, gradients through mean and deviation"
 REGULAR_SCORE = REGULAR + SCORED

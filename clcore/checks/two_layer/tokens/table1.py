@@ -61,7 +61,7 @@ def _exchanged(table: pd.DataFrame) -> float:
 
 
 def _gains(table: pd.DataFrame, value: str) -> list[pd.Series]:
-    """Without the variance's gradient minus with it, one row a setting: with the mean's gradient,
+    """Without the variance's gradient minus with it, one row per setting: with the mean's gradient,
     and without, if both variants of the pair were run."""
     wide = table.pivot(index=["beta", "P"], columns="norm", values=value)
     return [wide[a] - wide[b] for a, b in PAIRS if {a, b} <= set(wide.columns)]
