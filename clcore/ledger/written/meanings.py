@@ -1,9 +1,10 @@
 """What the names in some lines of a check stand for: functions of clcore by what their docstrings
-say (of the library the first paragraph), constants by their values. Nothing is imported."""
+say (of the library the first paragraph), constants by their values, the tables that a check of runs
+takes by the words on their types. Nothing is imported."""
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +16,7 @@ from clcore.ledger.written.paragraphs import Lines
 
 SHORT = 72
 """A value of more letters than this is not shown."""
-_ERRORS = re.compile(r" (?:Same )?[Ee]rrors[:.] ?| Raises ")
+_ERRORS = re.compile(r" (?:Same errors|Errors)[:.] ?| Raises ")
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,11 @@ def of(lines: Sequence[Lines]) -> list[Meaning]:
     """The functions and constants of clcore that some lines name, in the order of their first use;
     without functions of which lines are shown, and without what says nothing about itself."""
     shown = {(one.file, one.function) for one in lines}
-    found: dict[tuple[Path, int], Meaning] = {}
+    found: dict[tuple[Path, int | str], Meaning] = {}
     for one in lines:
         function = reach.function(one.file, one.function)
+        for meaning in _tables(function, one):
+            found.setdefault((meaning.file, meaning.name), meaning)
         for node in _names(function, one):
             place = _place(one.file, node)
             if place and (place[0], _name_of(place[1])) not in shown:
@@ -102,9 +105,24 @@ def _names(function: reach.Function, lines: Lines) -> list[ast.Name | ast.Attrib
             root = node
         else:
             continue
-        if lines.first <= node.lineno <= lines.last and root.id not in own:
+        if lines.holds(node) and root.id not in own:
             found.append(node)
     return sorted(found, key=lambda node: (node.lineno, node.col_offset))
+
+
+def _tables(function: reach.Function, lines: Lines) -> Iterator[Meaning]:
+    """What a check of runs takes besides its trial, where some of its lines name it: each parameter
+    of a type with words on it."""
+    node = function.node
+    arguments = node.args.args if isinstance(node, ast.FunctionDef) and node.decorator_list else []
+    named = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and lines.holds(n)}
+    for one in (a for a in arguments[1:] if a.arg in named):
+        kind = one.annotation
+        place = _place(function.file, kind) if isinstance(kind, ast.Name | ast.Attribute) else None
+        if place and isinstance(place[1], _Constant):
+            says = _meaning(one.arg, *place).says.partition("`. ")[2]
+            if says:
+                yield Meaning(one.arg, "", says, function.file, one.lineno)
 
 
 def _types(function: reach.Function) -> set[ast.AST]:

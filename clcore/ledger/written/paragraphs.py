@@ -47,6 +47,10 @@ class Lines:
         indent = min([4, *(len(x) - len(x.lstrip()) for x in lines if x.strip())])
         return "\n".join(line[indent:] for line in lines) + "\n"
 
+    def holds(self, node: ast.expr) -> bool:
+        """Whether a node of the file begins on one of these lines."""
+        return self.first <= node.lineno <= self.last
+
     def meets(self, other: "Lines") -> bool:
         """Whether other lines of the function follow, with at most blank lines between."""
         if (self.file, self.function) != (other.file, other.function) or other.first <= self.last:

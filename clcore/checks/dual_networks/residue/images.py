@@ -39,6 +39,10 @@ AT_VIEWS = "exact-views", "nce"
 """The exact loss with its weights at the views, as the released command trains it."""
 SECOND = {"nce": "InfoNCE", "nce-pairwise": "InfoNCE of one negative"}
 Sides = Mapping[str, pd.DataFrame]
+"""Tables of runs, each of one data set, by what to call them: a row per loss, seed and epoch."""
+Shares = pd.DataFrame
+"""`tidy` tables of small runs: a row per step, run and layer, with the residue's size against the
+operator's."""
 EXCHANGED = "losses exchanged at random within each seed"
 TABLES = {"ddn/tab2": LOSSES[:3], "ddn/tab3": LOSSES[3:]}
 
@@ -322,7 +326,7 @@ def tab3(t: Trial, sides: Sides) -> None:
 
 
 @check("ddn/rem13", on="runs")
-def rem13(t: Trial, sides: Sides, shares: pd.DataFrame) -> None:
+def rem13(t: Trial, sides: Sides, shares: Shares) -> None:
     """The operator dominates the residue; gradient noise helps slightly (Sec. 7, Sec. 4.1).
 
     Protocol   the cells of Table 2 (ResNet-18, linear evaluation on CIFAR-10 and STL-10); runs of
