@@ -135,6 +135,43 @@ def helper(t: Trial, runs: Runs, bare: Bare) -> None:
     assert found("helper", 13, 13) == []
 
 
+def test_members_of_classes_that_the_lines_use_say_what_they_are(write):
+    text = """from clcore.checks.made.other import made
+
+
+def uses(t, x):
+    return made(t).times(x), made(t).size, made(t).root, made(t).far, x.silent
+"""
+    other = """class Layer:
+    size: int
+    '''Of what.'''
+    root: int  # its root
+    silent: int
+    unused: int  # of no line
+
+    @property
+    def far(self):
+        '''How far.'''
+
+    def times(self, x):
+        '''Times x.'''
+
+
+def made(t) -> list[Layer]:
+    '''Layers.'''
+"""
+    write("clcore/checks/made/one.py", text)
+    write("clcore/checks/made/other.py", other)
+    file = reach._paths.root() / "clcore" / "checks" / "made" / "one.py"
+    assert [(m.name, m.call, m.says) for m in meanings.of([Lines(file, "uses", 5, 5)])] == [
+        ("made", "(t)", "Layers."),
+        ("Layer.size", "", "Of what."),
+        ("Layer.root", "", "its root"),
+        ("Layer.far", "", "How far."),
+        ("Layer.times", "(x)", "Times x."),
+    ]
+
+
 def test_every_table_that_a_check_of_runs_takes_has_words():
     silent = []
     for place in (one for one in registry.places() if one.on == "runs"):

@@ -57,14 +57,20 @@ def of(lines: Sequence[Lines]) -> list[Meaning]:
                 meaning = _meaning(ast.unparse(node), *place)
                 if meaning.says:
                     found.setdefault((meaning.file, meaning.line), meaning)
+    used = {node for one in lines for node in _attributes(one)}
+    for node, file in _classes(found):
+        for meaning in _members(node, file, used):
+            found.setdefault((meaning.file, meaning.line), meaning)
     return list(found.values())
 
 
 def call(node: _Stands) -> str:
-    """The parameters of a function as they stand, without their types: "(t, overlaps=True)"."""
+    """The parameters of a function as they stand, without their types: "(t, overlaps=True)"; of a
+    method without itself."""
     if not isinstance(node, ast.FunctionDef):
         return ""
     arguments = deepcopy(node.args)
+    arguments.args = [one for one in arguments.args if one.arg != "self"]
     for one in ast.walk(arguments):
         if isinstance(one, ast.arg):
             one.annotation = None
@@ -108,6 +114,43 @@ def _names(function: reach.Function, lines: Lines) -> list[ast.Name | ast.Attrib
         if lines.holds(node) and root.id not in own:
             found.append(node)
     return sorted(found, key=lambda node: (node.lineno, node.col_offset))
+
+
+def _attributes(lines: Lines) -> set[str]:
+    """The names of the attributes that some lines take of anything."""
+    nodes = ast.walk(reach.function(lines.file, lines.function).node)
+    return {n.attr for n in nodes if isinstance(n, ast.Attribute) and lines.holds(n)}
+
+
+def _classes(found: dict[tuple[Path, int | str], Meaning]) -> Iterator[tuple[ast.ClassDef, Path]]:
+    """The classes among some meanings, and those of what the functions among them return."""
+    for one in list(found.values()):
+        for node in _module(one.file).body:
+            if isinstance(node, ast.FunctionDef) and node.lineno == one.line and node.returns:
+                named = [
+                    n for n in ast.walk(node.returns) if isinstance(n, ast.Name | ast.Attribute)
+                ]
+                places = [_place(one.file, name) for name in named]
+            elif isinstance(node, ast.ClassDef) and node.lineno == one.line:
+                places = [(one.file, node)]
+            else:
+                continue
+            for place in places:
+                if place and isinstance(place[1], ast.ClassDef):
+                    yield place[1], place[0]
+
+
+def _members(owner: ast.ClassDef, file: Path, used: set[str]) -> Iterator[Meaning]:
+    """The methods and fields of a class, of these names, that have words of their own."""
+    for node, after in zip(owner.body, [*owner.body[1:], ast.Pass()], strict=True):
+        name, given, says = "", "", ""
+        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node):
+            name, says = node.name, words(node)
+            given = "" if node.decorator_list else call(node)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            name, says = node.target.id, _text(after) or _comment(file, node)
+        if name in used and says:
+            yield Meaning(f"{owner.name}.{name}", given, says, file, node.lineno)
 
 
 def _tables(function: reach.Function, lines: Lines) -> Iterator[Meaning]:
