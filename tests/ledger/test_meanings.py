@@ -143,6 +143,8 @@ def uses(t, x):
     return made(t).times(x), made(t).size, made(t).root, made(t).far, x.silent
 """
     other = """class Layer:
+    '''A layer.'''
+
     size: int
     '''Of what.'''
     root: int  # its root
@@ -165,6 +167,7 @@ def made(t) -> list[Layer]:
     file = reach._paths.root() / "clcore" / "checks" / "made" / "one.py"
     assert [(m.name, m.call, m.says) for m in meanings.of([Lines(file, "uses", 5, 5)])] == [
         ("made", "(t)", "Layers."),
+        ("Layer", "", "A layer."),
         ("Layer.size", "", "Of what."),
         ("Layer.root", "", "its root"),
         ("Layer.far", "", "How far."),

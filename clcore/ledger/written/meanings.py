@@ -32,8 +32,8 @@ _Stands = ast.FunctionDef | ast.ClassDef | _Constant
 
 @dataclass(frozen=True)
 class Meaning:
-    """A name as the lines have it, such as dl.energy; its parameters, "" of a constant; what it
-    stands for, in words; and where it stands."""
+    """A name as the lines have it, such as dl.energy, or a class and its member, Layer.times; its
+    parameters, "" of a constant; what it stands for, in words; and where it stands."""
 
     name: str
     call: str
@@ -44,7 +44,8 @@ class Meaning:
 
 def of(lines: Sequence[Lines]) -> list[Meaning]:
     """The functions and constants of clcore that some lines name, in the order of their first use;
-    without functions of which lines are shown, and without what says nothing about itself."""
+    without functions of which lines are shown, and without what says nothing about itself. Last the
+    classes that these are or return, with what the lines use of them."""
     shown = {(one.file, one.function) for one in lines}
     found: dict[tuple[Path, int | str], Meaning] = {}
     for one in lines:
@@ -141,16 +142,23 @@ def _classes(found: dict[tuple[Path, int | str], Meaning]) -> Iterator[tuple[ast
 
 
 def _members(owner: ast.ClassDef, file: Path, used: set[str]) -> Iterator[Meaning]:
-    """The methods and fields of a class, of these names, that have words of their own."""
+    """A class of which some lines use a method or a field, and of these those that have words of
+    their own."""
+    fields: list[tuple[str, str, str, int]] = []
     for node, after in zip(owner.body, [*owner.body[1:], ast.Pass()], strict=True):
-        name, given, says = "", "", ""
-        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node):
-            name, says = node.name, words(node)
+        if isinstance(node, ast.FunctionDef):
+            says = words(node) if ast.get_docstring(node) else ""
             given = "" if node.decorator_list else call(node)
+            fields.append((node.name, given, says, node.lineno))
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            name, says = node.target.id, _text(after) or _comment(file, node)
-        if name in used and says:
-            yield Meaning(f"{owner.name}.{name}", given, says, file, node.lineno)
+            says = _text(after) or _comment(file, node)
+            fields.append((node.target.id, "", says, node.lineno))
+    fields = [one for one in fields if one[0] in used]
+    if fields and words(owner):
+        yield Meaning(owner.name, "", words(owner), file, owner.lineno)
+    for name, given, says, line in fields:
+        if says:
+            yield Meaning(f"{owner.name}.{name}", given, says, file, line)
 
 
 def _tables(function: reach.Function, lines: Lines) -> Iterator[Meaning]:

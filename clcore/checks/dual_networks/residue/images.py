@@ -260,7 +260,7 @@ def cells(claim: str, runs: pd.DataFrame) -> pd.DataFrame:
     return table.assign(agrees=ledger.agreements(table, table, RUNS))
 
 
-def _cells(t: Trial, runs: pd.DataFrame) -> None:
+def _share_of_cells(t: Trial, runs: pd.DataFrame) -> None:
     """Share of cells that agree; nothing where no run is of a printed cell."""
     table, of = cells(t.claim, runs), len(printed(t.claim))
     if set(table.epoch) < set(EPOCHS):
@@ -296,7 +296,7 @@ def tab2(t: Trial, sides: Sides) -> None:
     Refuted    by fewer cells, by an interval that leaves one point. Controls: our results of other
                epochs; InfoNCE before training.
     """
-    _cells(t, pd.concat(sides.values()))
+    _share_of_cells(t, pd.concat(sides.values()))
     for label, runs in having(sides, "exact", "nce").items():
         _within(t, "exact is comparable", label, runs, ("exact", "nce"))
     for label, runs in having(sides, "exact-noise", "nce").items():
@@ -318,7 +318,7 @@ def tab3(t: Trial, sides: Sides) -> None:
                epochs; losses exchanged at random within each seed.
     """
     _order_printed(t)
-    _cells(t, pd.concat(sides.values()))
+    _share_of_cells(t, pd.concat(sides.values()))
     order = [("beta-0.5", "nce"), ("nce", "beta+0.2")]
     for label, runs in having(sides, "beta-0.5", "nce", "beta+0.2").items():
         name = "order after a fifth of the training"

@@ -90,7 +90,7 @@ class Measured:
         return 2 * self.unit * (first + 3 * self.spread + squares * self.square)
 
 
-def once_more(net: list[Array], world: co.World, case: dw.Case, slope: float) -> Array:
+def ratios_by_sums(net: list[Array], world: co.World, case: dw.Case, slope: float) -> Array:
     """|theta| of layer 1 over the printed order of Theorem 4, in units of M_K^2 times the slope,
     and over the printed bound of Eq. 79, [2, draws]; an excess within rounding does not count.
 
@@ -225,7 +225,7 @@ def _orders(t: Trial, count: int) -> None:
     printed, mended = forms = t.both("residue, any augmentation", 6.0, controls=pooled)
     for _, _, series, _ in seen:
         for m in chain(*series.values()):
-            printed.add(m.over(False)).fails_by(once_more(*m.given)[0], within=1e-7)
+            printed.add(m.over(False)).fails_by(ratios_by_sums(*m.given)[0], within=1e-7)
             mended.add(m.over(True))
     forms.breaks("the whole operator", *whole)
     random = [m for _, _, series, _ in seen for kind in co.KINDS for m in series[kind]]
@@ -328,7 +328,7 @@ def eq79(t: Trial) -> None:
             # Any world: over the printed bound, and over the one with 2 E[c_0^2] in the braces.
             for m in (*worlds, counterexample):
                 printed.add(m.excess / np.maximum(m.bound(squares=0.0), 1e-9 * m.unit))
-                printed.fails_by(once_more(*m.given)[1], within=1e-7)
+                printed.fails_by(ratios_by_sums(*m.given)[1], within=1e-7)
                 mended.add(m.excess / m.bound())
 
             # The bound without c_0; the whole operator for theta, which stays at weak augmentation.
