@@ -95,6 +95,12 @@ def test_a_function_that_is_shown_is_left_out(found):
     assert found("unused", "thm1") == []
 
 
+def test_a_first_paragraph_that_is_no_sentence_is_told_with_the_next():
+    node = ast.parse('def made():\n    """The mean of\n\n    a + b.\n\n    More."""\n').body[0]
+    assert isinstance(node, ast.FunctionDef)
+    assert meanings.words(node, whole=False) == "The mean of a + b."
+
+
 @pytest.mark.parametrize(
     ("told", "says"),
     [

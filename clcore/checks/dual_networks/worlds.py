@@ -77,7 +77,8 @@ def world(
     samples: int = 3,
     views: int = 3,
 ) -> co.World:
-    """A random world a draw."""
+    """Random finite worlds, one per draw: samples with their chances, and of each some views with
+    theirs, by noise that is added, a mask or a scale (kind), more or less of it (strength)."""
     keys = random.fold_in(random.key(int(rng.integers(2**40))), torch.arange(draws))
     return co.random_world(keys, samples, views, d, kind, strength)
 

@@ -84,12 +84,18 @@ def words(node: _Stands, whole: bool = True) -> str:
     if isinstance(node, _Constant):
         return ""
     told = ast.get_docstring(node) or ""
-    told = " ".join((told if whole else told.split("\n\n")[0]).split())
+    told = " ".join((told if whole else _begins(told)).split())
     if told or isinstance(node, ast.ClassDef):
         return _ERRORS.split(told)[0]
     last = node.body[0]
     short = isinstance(last, ast.Return) and last.value is not None
     return f"`{ast.unparse(last.value)}`" if short else ""
+
+
+def _begins(told: str) -> str:
+    """The first paragraph of a docstring, with the next where it is no whole sentence."""
+    first, *more = told.split("\n\n")
+    return first if first.rstrip().endswith(".") or not more else f"{first} {more[0]}"
 
 
 def _comment(file: Path, node: ast.stmt) -> str:

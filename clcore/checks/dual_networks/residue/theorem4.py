@@ -76,11 +76,11 @@ class Measured:
         return np.maximum(self.theta - 1e-13 * self.unit * self.size, 0)
 
     def over(self, offset: bool) -> Array:
-        """That over the order in units of M_K^2 times the slope of F."""
+        """|theta| over the order of Theorem 4, in units of M_K^2 times the slope of F."""
         return self.excess / self.unit / self.order(offset)
 
     def order(self, offset: bool) -> Array:
-        """E[sqrt(r) sigma] + E[sigma^2], and the same of c_0."""
+        """E[sqrt(r) sigma] + E[sigma^2], the order of Theorem 4; offset: with c_0, too."""
         total = self.cross / np.sqrt(2) + self.spread
         return total + (self.cross_offset / np.sqrt(2) + self.square if offset else 0.0)
 
@@ -185,7 +185,9 @@ def _largest(A: Array) -> Array:
     return np.abs(A).max((1, 2))
 
 
-def _series(t: Trial, count: int) -> Iterator[tuple]:
+def _series(
+    t: Trial, count: int
+) -> Iterator[tuple[float, int, dict[str, list[Measured]], list[Measured]]]:
     """For each loss, tau and depth: (tau, depth, Measured by kind of augmentation, at falling
     strengths, and with a bias; Measured of samples that are drawn like their views)."""
     for (name, make), tau, depth in product(CASES.items(), (0.2, 1.0), (1, 3)):

@@ -21,7 +21,7 @@ Nodes = pd.DataFrame
 """`identities` of the runs: a row per run, latent and node, with the node's correlation with its
 latent at the start (initial), after an epoch (epoch1) and at the end (converged)."""
 Unrelated = pd.DataFrame
-"""The same trained on views of unrelated objects."""
+"""`identities` of runs that train on views of unrelated objects."""
 
 
 def identities(runs: pd.DataFrame) -> pd.DataFrame:

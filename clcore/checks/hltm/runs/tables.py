@@ -33,9 +33,9 @@ Runs = pd.DataFrame
 """A row per run (seed, width, polarities from `low` to 1) and step, under the paper's loss; nc_s101
 and the like: the normalised correlation of z_s101 with its nodes."""
 Released = pd.DataFrame
-"""The same under the loss of the authors' program."""
+"""The runs under the loss of the authors' program, in the same columns."""
 Unrelated = pd.DataFrame
-"""The same trained on views of unrelated objects."""
+"""Runs that train on views of unrelated objects, in the same columns."""
 
 
 def _name(path: str) -> str:
