@@ -39,6 +39,15 @@ def check(t, runs):
 
     other.proves(2)
 
+    looped = t.part("looped")
+
+    for p in (0, looped):
+        second(p)
+
+    row = t.both("row", 1)
+
+    second(*row)
+
 
 def first(t, runs, more, name, last=None):
     """Hands the name on."""
@@ -61,7 +70,7 @@ def shown(tmp_path, monkeypatch):
     made = {name: reach.function(file, name) for name in ("check", "first", "second", "third")}
     monkeypatch.setattr(paragraphs, "reached", lambda place: [*made.values()])
     monkeypatch.setattr(paragraphs, "named", lambda of, node: made.get(getattr(node, "id", "")))
-    place = registry.Place(("acl/thm1",), "runs", "check", file, 4, 33)
+    place = registry.Place(("acl/thm1",), "runs", "check", file, 4, 42)
     return lambda name: [one.text.splitlines()[0] for one in paragraphs.of_part(place, name)]
 
 
@@ -90,6 +99,8 @@ HANDED = ["def first(t, runs, more, name, last=None):", "def third(t, name, unus
             "zipped",
             ['zipped, other = t.part("zipped"), 2', "for n, it in zip(sizes, (0, zipped)):"],
         ),
+        ("looped", ['looped = t.part("looped")', "for p in (0, looped):", "part.add(8)"]),
+        ("row", ['row = t.both("row", 1)', "second(*row)", "part.add(8)"]),
     ],
 )
 def test_what_begins_holds_and_is_handed_a_part_is_shown(shown, name, expected):

@@ -146,6 +146,17 @@ def givens(function: Function, node: ast.expr) -> Iterator[tuple[str, bool]]:
         yield from ((name, True) for name in _chosen(outer.targets[0], place))
 
 
+def looped(function: Function, node: ast.AST) -> bool:
+    """Whether a loop goes through a row in which this stands."""
+    up = above(function)
+    outer = up[node]
+    while isinstance(outer, ast.Tuple | ast.List):
+        node, outer = outer, up[outer]
+    if _zips(outer):
+        node, outer = outer, up[outer]
+    return isinstance(outer, ast.For) and outer.iter is node
+
+
 def _zips(call: ast.AST) -> bool:
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "zip"
 

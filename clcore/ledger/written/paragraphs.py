@@ -28,6 +28,9 @@ FEEDS = ("add", "breaks", "fails_by", "says", "confirms", "proves")
 MARKERS = ("breaks",)
 """Methods whose first argument is the name of something else."""
 
+_MANY = 20
+"""More parameters than any helper has."""
+
 Hits = Callable[[Function, str], Iterator[Any]]
 
 
@@ -167,10 +170,10 @@ def _lines(
     for node in at:  # at grows: a variable that holds the name stands for it
         for given, holds in holders.givens(function, node):
             span = holders.span(function, given, node)
+            at_use = [n for n in every if holders.used(n, *span) and n not in at]
             if holds:
                 spans.append(span)
-            else:
-                at += [n for n in every if holders.used(n, *span) and n not in at]
+            at += [n for n in at_use if not holds or holders.looped(function, n)]
 
     def held(value: ast.AST) -> TypeGuard[ast.Name]:
         """Whether this is the part's variable, where it holds the part."""
@@ -222,6 +225,10 @@ def _handed_to(
     for call in (n for n in holders.nodes(function) if isinstance(n, ast.Call)):
         given = [*enumerate(call.args), *((k.arg, k.value) for k in call.keywords)]
         places = [place for place, value in given if handed(value)]
+        rows = [
+            n for n, v in enumerate(call.args) if isinstance(v, ast.Starred) and handed(v.value)
+        ]
+        places += range(min(rows), _MANY) if rows else ()  # it could be any from there on
         other = named(function, call.func) if places else None
         if not other or not isinstance(other.node, ast.FunctionDef) or other == function:
             continue
