@@ -22,8 +22,9 @@ def fed(monkeypatch):
     def traced(method):
         def call(self, *values, **more):
             frame = sys._getframe(1)
-            while frame and not frame.f_code.co_filename.startswith(checks):
+            while not frame.f_code.co_filename.startswith(checks):
                 frame = frame.f_back
+                assert frame
             found[self.name].add((frame.f_code.co_filename, frame.f_lineno))
             return method(self, *values, **more)
 

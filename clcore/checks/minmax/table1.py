@@ -202,7 +202,8 @@ def _coinciding_rows(t: Trial, views: Views) -> None:
     """Three rows are InfoNCE at another eps and tau, Soft Triplet up to a constant."""
 
     def row(pair: losses.Pair, constant: float = 0.0) -> Array:
-        return contrast.family_loss(*tensors(*views), pair).numpy() + constant
+        z, z2 = tensors(*views)
+        return contrast.family_loss(z, z2, pair).numpy() + constant
 
     soft, constant = row(losses.soft_triplet_pair(TAU, MARGIN)), views[0].shape[-2] * TAU * MARGIN
     right, wrong = (

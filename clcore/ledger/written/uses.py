@@ -154,9 +154,10 @@ def _targets(*nodes: ast.AST) -> set[str]:
 
 def _entries(target: ast.AST, given: ast.AST) -> list[tuple[ast.AST, ast.AST]]:
     """(target of a loop, what it goes through), of zip each pair."""
-    called = given.func if isinstance(given, ast.Call) else None
-    if isinstance(called, ast.Name) and called.id == "zip" and isinstance(target, ast.Tuple):
-        return list(zip(target.elts, given.args, strict=False))
+    if isinstance(given, ast.Call) and isinstance(target, ast.Tuple):
+        called = given.func
+        zips = isinstance(called, ast.Name) and called.id == "zip"
+        return list(zip(target.elts, given.args, strict=False)) if zips else [(target, given)]
     return [(target, given)]
 
 
