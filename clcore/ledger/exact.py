@@ -91,7 +91,8 @@ def nonnegative(value: Any, form: Any) -> Shown:
 
 
 def positive(value: Any, form: Any) -> Shown:
-    """As `nonnegative`, and `form` cannot be 0 either."""
+    """Whether `value` is `form` for all values of the symbols, and `form` is above 0 as it is
+    written: as for `nonnegative`, and not 0 either."""
     same = equal(value, form)
     signs = sum(sympy.sympify(f).is_positive is not True for f in _entries(form))
     return Shown("proved", same.entries, max(same.failing, signs))

@@ -35,7 +35,7 @@ def fields(
 
 
 def two_hot(rng: np.random.Generator, x: Array) -> Array:
-    """The same with a second active mode in every field: x plus its modes in cyclic order."""
+    """One-hot fields x with a second active mode each: x plus its modes in cyclic order."""
     return x + np.roll(x, 1, -1) * rng.uniform(0.5, 1.0, x.shape)
 
 

@@ -315,7 +315,8 @@ def newton(name: str, c: Array, mass: Array, tau: float, start: Array | None = N
 
 
 def slsqp(name: str, c: Array, mass: float, tau: float, start: Array) -> Array:
-    """The same problem for one row, c and start [k], by scipy's SLSQP, in shares of the mass."""
+    """The problem of `newton` for one row, c and start [k], by scipy's SLSQP, in shares of the
+    mass: the least sum_j c_j a_j - r(a_j) inside the simplex."""
     r, slope, _ = REGULARISERS[name]
     result = minimize(
         lambda p: float(c @ p - r(mass * p, tau).sum() / mass),

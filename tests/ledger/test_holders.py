@@ -32,6 +32,22 @@ def check(t, runs):
 
     second(t.part("begun"))
 
+    zipped, other = t.part("zipped"), 2
+
+    for n, it in zip(sizes, (0, zipped)):
+        it.proves(n)
+
+    other.proves(2)
+
+    looped = t.part("looped")
+
+    for p in (0, looped):
+        second(p)
+
+    row = t.both("row", 1)
+
+    second(*row)
+
 
 def first(t, runs, more, name, last=None):
     """Hands the name on."""
@@ -54,10 +70,11 @@ def shown(tmp_path, monkeypatch):
     made = {name: reach.function(file, name) for name in ("check", "first", "second", "third")}
     monkeypatch.setattr(paragraphs, "reached", lambda place: [*made.values()])
     monkeypatch.setattr(paragraphs, "named", lambda of, node: made.get(getattr(node, "id", "")))
-    place = registry.Place(("acl/thm1",), "runs", "check", file, 4, 26)
+    place = registry.Place(("acl/thm1",), "runs", "check", file, 4, 42)
     return lambda name: [one.text.splitlines()[0] for one in paragraphs.of_part(place, name)]
 
 
+BY_VARIABLE = ["third(t, name, more)", "t.part(name).add(unused)"]
 HANDED = ["def first(t, runs, more, name, last=None):", "def third(t, name, unused):"]
 
 
@@ -76,8 +93,14 @@ HANDED = ["def first(t, runs, more, name, last=None):", "def third(t, name, unus
         ),
         ("each form", ["for form in (t.part, t.corrected):", '    each.breaks("half", 4)']),
         ("starred", ['name, size = "two", 2', 'first(t, *runs, "starred", size)', *HANDED]),
-        ("two", ['name, size = "two", 2', "first(t, 6, 7, name)", *HANDED]),
-        ("begun", ['second(t.part("begun"))', "def second(part):"]),
+        ("two", ['name, size = "two", 2', "first(t, 6, 7, name)", *BY_VARIABLE]),
+        ("begun", ['second(t.part("begun"))', "part.add(8)"]),
+        (
+            "zipped",
+            ['zipped, other = t.part("zipped"), 2', "for n, it in zip(sizes, (0, zipped)):"],
+        ),
+        ("looped", ['looped = t.part("looped")', "for p in (0, looped):", "part.add(8)"]),
+        ("row", ['row = t.both("row", 1)', "second(*row)", "part.add(8)"]),
     ],
 )
 def test_what_begins_holds_and_is_handed_a_part_is_shown(shown, name, expected):

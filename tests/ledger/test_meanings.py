@@ -4,6 +4,7 @@ import ast
 
 import pytest
 
+from clcore.ledger import registry
 from clcore.ledger.written import meanings, reach
 from clcore.ledger.written.paragraphs import Lines
 
@@ -92,6 +93,105 @@ def test_they_come_in_the_order_in_which_a_reader_meets_them(found):
 def test_a_function_that_is_shown_is_left_out(found):
     assert [one.says for one in found("unused")] == ["A title."]
     assert found("unused", "thm1") == []
+
+
+def test_a_first_paragraph_that_is_no_sentence_is_told_with_the_next():
+    node = ast.parse('def made():\n    """The mean of\n\n    a + b.\n\n    More."""\n').body[0]
+    assert isinstance(node, ast.FunctionDef)
+    assert meanings.words(node, whole=False) == "The mean of a + b."
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ("In standard errors. Errors: none.", "In standard errors."),
+        ("Relative errors: of a, and of b. Raises ValueError.", "Relative errors: of a, and of b."),
+        ("It grows. Same errors.", "It grows."),
+    ],
+)
+def test_errors_that_are_measured_are_told_and_those_that_are_raised_are_not(told, says):
+    node = ast.parse(f'def made():\n    """{told}"""\n').body[0]
+    assert isinstance(node, ast.FunctionDef)
+    assert meanings.words(node) == says
+
+
+def test_tables_of_runs_say_what_the_words_on_their_types_do(write):
+    text = """from clcore.ledger import Trial, check
+Runs = pd.DataFrame
+'''A row per run, and epoch.'''
+Bare = pd.DataFrame
+
+
+@check("acl/tab2", on="runs")
+def tab2(t: Trial, runs: Runs, more: Runs, bare: Bare) -> None:
+    helper(t, runs, bare)
+
+
+def helper(t: Trial, runs: Runs, bare: Bare) -> None:
+    t.part("made").add(runs, bare)
+"""
+    write("clcore/checks/made/one.py", text)
+    file = reach._paths.root() / "clcore" / "checks" / "made" / "one.py"
+
+    def found(name, first, last):
+        return [(m.name, m.call, m.says) for m in meanings.of([Lines(file, name, first, last)])]
+
+    assert found("tab2", 9, 9)[0] == ("runs", "", "A row per run, and epoch.")
+    assert [name for name, *_ in found("tab2", 9, 9)] == ["runs"]
+    assert found("helper", 13, 13) == []
+
+
+def test_members_of_classes_that_the_lines_use_say_what_they_are(write):
+    text = """from clcore.checks.made.other import made
+
+
+def uses(t, x):
+    return made(t).times(x), made(t).size, made(t).root, made(t).far, x.silent
+"""
+    other = """class Layer:
+    '''A layer.'''
+
+    size: int
+    '''Of what.'''
+    root: int  # its root
+    silent: int
+    unused: int  # of no line
+
+    @property
+    def far(self):
+        '''How far.'''
+
+    def times(self, x):
+        '''Times x.'''
+
+
+def made(t) -> list[Layer]:
+    '''Layers.'''
+"""
+    write("clcore/checks/made/one.py", text)
+    write("clcore/checks/made/other.py", other)
+    file = reach._paths.root() / "clcore" / "checks" / "made" / "one.py"
+    assert [(m.name, m.call, m.says) for m in meanings.of([Lines(file, "uses", 5, 5)])] == [
+        ("made", "(t)", "Layers."),
+        ("Layer", "", "A layer."),
+        ("Layer.size", "", "Of what."),
+        ("Layer.root", "", "its root"),
+        ("Layer.far", "", "How far."),
+        ("Layer.times", "(x)", "Times x."),
+    ]
+
+
+def test_every_table_that_a_check_of_runs_takes_has_words():
+    silent = []
+    for place in (one for one in registry.places() if one.on == "runs"):
+        node = reach.function(place.file, place.name).node
+        assert isinstance(node, ast.FunctionDef)
+        required = node.args.args[1 : len(node.args.args) - len(node.args.defaults)]
+        tables = {a.arg for a in required if a.annotation and ast.unparse(a.annotation) != "int"}
+        lines = Lines(place.file, place.name, node.body[0].lineno, node.end_lineno or 0)
+        told = {one.name for one in meanings.of([lines])}
+        silent += [f"{place.name}: {name}" for name in sorted(tables - told)]
+    assert not silent, "give the table a type with words on it, Runs = pd.DataFrame"
 
 
 def test_what_says_nothing_is_left_out(found):

@@ -98,6 +98,7 @@ MAKES = [
     'second, third = t.part("second").add(1), t.corrected("third")',
     'forms = {name: t.part(name) for name in ("a", "b")}',
 ]
+FED = ["part.add(1)", 'fourth = t.part("fourth")']
 COMMENTED = [
     "# A comment begins a paragraph,",
     "# of two lines.",
@@ -110,7 +111,7 @@ COMMENTED = [
     [
         ("first", [COUNT, ("thm1", MAKES)]),
         ("second", [("thm1", MAKES), ("thm1", ['second.breaks("first", curved(2))'])]),
-        ("third", [("thm1", MAKES), ("thm1", COMMENTED), ("feeds", OTHER.splitlines()[4:])]),
+        ("third", [("thm1", MAKES), ("thm1", COMMENTED), ("feeds", FED)]),
         ("a", [("thm1", MAKES), ("thm1", ['forms["a"].add(1)'])]),
         ("b", [("thm1", MAKES)]),
         ("size 2", [("thm1", ["for n in range(3):", '    t.part(f"size {n}")'])]),

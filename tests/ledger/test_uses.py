@@ -71,6 +71,25 @@ def test_a_loop_gives_names_to_its_next_round():
     assert "def inner(x, step=other):" in found and "pair, other = count, 2" in found
 
 
+@pytest.mark.parametrize(
+    ("loop", "fed"),
+    [
+        ("for name, found in table.items():\n        found.append(name)", True),
+        ("for found, other in zip(table, given):\n        found.append(other)", True),
+        ("for other, found in zip(table, given):\n        found.append(other)", False),
+        ("for found in (given, table[0]):\n        found.append(1)", True),
+        ("for name in given:\n        table.setdefault(name, []).append(1)", True),
+        ("for found in made(table):\n        found.append(1)", False),
+    ],
+)
+def test_what_adds_to_an_entry_adds_to_its_table(loop, fed):
+    text = f"def f(given):\n    table = {{}}\n    {loop}\n    return table\n"
+    node = ast.parse(text).body[0]
+    assert isinstance(node, ast.FunctionDef)
+    found = [one.first for one in uses.of(node, [(5, 5)], lambda node: False)]
+    assert found == ([2, 3, 4] if fed else [2])
+
+
 def test_a_default_is_made_outside_of_its_function():
     node = ast.parse(
         "def made():\n    use = 1\n    def inner(x, use=use):\n        return use\n"

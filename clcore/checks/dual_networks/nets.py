@@ -96,7 +96,7 @@ class Pair:
 
     @property
     def traces(self) -> tuple[cn.Trace, ...]:
-        """The same towers in the library, one sample per draw."""
+        """The passes of both towers by the library, one sample per draw."""
         towers, psi = ((self.first, self.x1), (self.second, self.x2)), ACTIVATIONS[self.name]
         return tuple(cn.trace(ref.tensors(*w), *ref.tensors(x[:, None]), psi) for w, x in towers)
 

@@ -45,13 +45,13 @@ def triplet(tau: float, margin: float = 0.3) -> Case:
     """The soft triplet loss tau log(1 + e^((r_+ - r_- + margin)/tau)), and its weight of Eq. 6."""
     return Case(
         partial(anchors.soft_triplet, tau=tau, margin=margin),
-        lambda a, b: tau * (_infonce(a + margin, b, tau)),
+        lambda a, b: tau * (_infonce_loss(a + margin, b, tau)),
         lambda r: 0.5 * (1 + np.tanh((margin - r) / (2 * tau))),
         partial(co.triplet_weight, tau=tau, margin=margin),
     )
 
 
-def _infonce(a: Array, b: Array, tau: float) -> Array:
+def _infonce_loss(a: Array, b: Array, tau: float) -> Array:
     """-log(e^(-a/tau) / (e^(-a/tau) + e^(-b/tau))), exponents shifted so that one is near 0."""
     shift = np.minimum(np.real(a), np.real(b))
     near, far = np.exp((shift - a) / tau), np.exp((shift - b) / tau)
@@ -62,7 +62,7 @@ def infonce(tau: float) -> Case:
     """InfoNCE of one negative, -log(e^(-r_+/tau)/(e^(-r_+/tau) + e^(-r_-/tau))), and its weight."""
     return Case(
         partial(anchors.infonce, tau=tau),
-        lambda a, b: _infonce(a, b, tau),
+        lambda a, b: _infonce_loss(a, b, tau),
         lambda r: np.exp(-r / tau) / (1 + np.exp(-r / tau)) / tau,
         partial(co.infonce_weight, tau=tau),
     )
@@ -77,7 +77,8 @@ def world(
     samples: int = 3,
     views: int = 3,
 ) -> co.World:
-    """A random world a draw."""
+    """Random finite worlds, one per draw: samples with their chances, and of each some views with
+    theirs, by noise that is added, a mask or a scale (kind), more or less of it (strength)."""
     keys = random.fold_in(random.key(int(rng.integers(2**40))), torch.arange(draws))
     return co.random_world(keys, samples, views, d, kind, strength)
 

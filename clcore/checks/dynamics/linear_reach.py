@@ -70,18 +70,23 @@ def cor1(t: Trial) -> None:
             combined = stacked(ln.best_combination(start, M))
             for kind in ("none", "std"):
                 after = learned(start, M, sc.noise_std(d, kind))
+                total[part.name] += count
+
+                # No better than a combination of the start.
                 part.add((after - combined).numpy())
                 part.breaks(alone, gap_to_start(after, start, M))
                 if p > d:
+                    # Once more; and against a combination that each neuron chooses for itself.
                     runs = zip(*(x.numpy() for x in (*start, M)), strict=True)
                     found = np.stack([again(*run, sc.noise_std(d, kind)) for run in runs])
                     tall.fails_by(found.T, within=2e-3)
                     neuron.append((after - stacked(ln.best_per_neuron(start, M))).max().item())
+
+                    # No better than a combination of the start on the dictionary.
                     flat = ln.Pair(*(ln.on_dictionary(w, M) for w in start))
                     projected.add((after - stacked(ln.best_combination(flat, M))).numpy())
                     projected.breaks(alone, gap_to_start(after, flat, M))
                     projected.breaks("not projected", (after - combined).numpy())
-                total[part.name] += count
     tall.says(neuron=max(neuron))
     for part in (square, tall, projected):
         part.draws = total[part.name]

@@ -61,7 +61,7 @@ def factors(w: Warm, errors: Array, b: float, b_online: float, half: int) -> Arr
 
 
 def power_of_b(values: Array) -> float:
-    """Of the largest deviation from 1, [b, ...]."""
+    """The power of b with which the largest deviation of values [b, ...] from 1 falls."""
     gaps = np.abs(values - 1).reshape(len(SMALL), -1).max(-1)
     return float(np.polyfit(np.log(SMALL), np.log(gaps), 1)[0])
 

@@ -19,7 +19,8 @@ class Warm(NamedTuple):
 
 
 def warm(rng: np.random.Generator, draws: int, d: int, delta: float, noise: float = 0.0) -> Warm:
-    """Delta_ij uniform in +-delta/d; b between 1.05 sup|c_b| (+ 0.02) and 0.4, row by row."""
+    """Random warm starts W = I + Delta, Delta_ij uniform in +-delta/d, with biases b between
+    1.05 sup|c_b| (+ 0.02) and 0.4, row by row."""
     nets = np.eye(d) + delta / d * rng.uniform(-1, 1, (2, draws, d, d))
     off = np.abs(nets * (1 - np.eye(d))).sum(-1) + noise * np.abs(nets).sum(-1)
     low = 1.05 * off.max(0) + 0.02  # above what either net's errors ask for
@@ -52,7 +53,7 @@ def just_below(rng: np.random.Generator, draws: int, d: int) -> Warm:
 
 
 def unbiased(w: Warm) -> Warm:
-    """These starts with no bias: the activation is the identity then."""
+    """Warm starts w without biases: the activation is the identity then."""
     return w._replace(b_online=0 * w.b_online, b_target=0 * w.b_target)
 
 

@@ -46,17 +46,21 @@ def eq1(t: Trial) -> None:
         other = np.abs(second - _moments(d, beta, not signed)).max()
         latents.breaks("the other kind of latents", other)
 
-    # Columns of M are orthonormal, and second moments of x over samples those of the model.
     samples, columns, n = t.defines("samples", 6.0), t.defines("columns", 1e-13), 20_000
     for kind, (p, d) in product(("binary", "iid-zeros"), ((12, 6), (8, 8))):
         for run in range(min(t.draws, 3)):
             keys = cr.split(t.keys(3, f"{kind} {p}")[run], 3)
             atoms = sc.dictionary(keys[0], p, d, torch.float64)
-            z = sc.latents(keys[1], n, d, 0.3, kind, torch.float64)
-            M, x = atoms.numpy(), sc.samples(keys[2], atoms, z, sc.noise_std(d)).numpy()
+            M = atoms.numpy()
+
+            # Columns of M are orthonormal.
             columns.add(np.abs(M.T @ M - np.eye(d)).max())
             if p > d:
                 columns.breaks("M M^T for M^T M", np.abs(M @ M.T - np.eye(p)).max())
+
+            # Second moments of x over samples are those of the model.
+            z = sc.latents(keys[1], n, d, 0.3, kind, torch.float64)
+            x = sc.samples(keys[2], atoms, z, sc.noise_std(d)).numpy()
             products = x[:, :, None] * x[:, None, :]
             mean, error = products.mean(0), products.std(0) / np.sqrt(n)
             inside, noise = _moments(d, 0.3, kind != "binary"), (np.log(d) / d) ** 2 * np.eye(p)

@@ -176,6 +176,8 @@ def eq6(t: Trial) -> None:
         for law, alpha in _worlds(t.rng):
             Wo, Wt = t.rng.standard_normal((2, 4, 3))
             inner, distance = _every_pair(Wo, Wt, law, alpha)
+
+            # The library's loss is 2 - 2 E<u, v> of the loop.
             found = float(ml.non_contrastive(*tensors(Wo, Wt), law, alpha))
             value.add(abs(found - (2 - 2 * inner)))
             mask = ml.masks(3, alpha)
@@ -185,6 +187,8 @@ def eq6(t: Trial) -> None:
 
             # Without unit outputs the squared distance is something else.
             unit.breaks("outputs as they are", abs(distance - (2 - 2 * inner)))
+
+        # With unit outputs it is the loss.
         a1, a2, Wo, Wt = _batch(t.rng)
         u, v = _unit(_layer(a1, Wo)), _unit(_layer(a2, Wt))
         unit.add(abs(float(vl.inner_product(*tensors(u, v))) - ((u - v) ** 2).sum(-1).mean()))

@@ -39,7 +39,9 @@ SEEDS, WIDTH = 5, 64
 TRAIN = {"cifar10": 50_000, "stl10": 105_000}
 EXCHANGED = "losses exchanged at random within each seed"
 Sides = Mapping[str, pd.DataFrame]
-"""Tables of runs, each of one data set, by what to call them."""
+"""Tables of runs, each of one data set, by what to call them: a row per loss, seed and epoch."""
+Runs = pd.DataFrame
+"""One of these tables."""
 
 
 def evidence(runs: pd.DataFrame) -> str:
@@ -166,7 +168,7 @@ def agree(found: pd.DataFrame) -> pd.Series:
 
 
 @check("acl/tab2a", "acl/tab2b", on="runs")
-def table2(t: Trial, runs: pd.DataFrame) -> None:
+def table2(t: Trial, runs: Runs) -> None:
     """Six contrastive formulations on CIFAR-10, linear evaluation; Six contrastive formulations on
     STL-10, linear evaluation (Table 2).
 

@@ -249,7 +249,7 @@ def masses(eps: Any, scale: Any = 1) -> exact.Shown:
 
 
 def separated(eps: Any) -> exact.Shown:
-    """That the row sum falls as d_ij grows and as d_i falls, wherever it is."""
+    """The row sum of alpha falls as d_ij grows and as d_i falls, at all distances."""
     d, mass = infonce(eps), sum(infonce(eps).slopes())
     xi = d.xi(0)
     moved = [-sympy.diff(mass, d.inter[0, 1]), sympy.diff(mass, d.intra[0])]

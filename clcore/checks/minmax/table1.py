@@ -25,7 +25,6 @@ TAU, MARGIN, C = 0.5, 1.0, 2.0
 TOLERANCE = 1e-10
 
 Views = tuple[Array, ...]
-Pairs = dict[str, losses.Pair]
 
 
 def same_loss(
@@ -70,52 +69,25 @@ def _page(name: str, margin: float = MARGIN) -> sources.Functions:
     return next((phi, psi) for row, phi, psi in ref.table1(TAU, 1.0, margin, C) if row == name)
 
 
-def _infonce_row(t: Trial, views: Views, pairs: Pairs) -> None:
-    source = partial(losses.source_infonce, tau=TAU)
-    row = t.part("InfoNCE", TOLERANCE)
-    row.add(same_loss(source, pairs["InfoNCE"], views, TAU))
-    row.breaks("eps = 0", same_loss(source, losses.infonce_pair(TAU, 0.0), views))
-
-
-def _mine_row(t: Trial, views: Views, pairs: Pairs) -> None:
+def _mine_row(t: Trial, views: Views) -> None:
     """The source takes one logarithm for the batch; corrected: one for each anchor."""
-    pair, nce, page = pairs["MINE"], pairs["InfoNCE"], _page("MINE")
+    pair, nce = losses.mine_pair(), losses.infonce_pair(TAU, 1.0)
     whole, anchored = losses.source_mine, losses.source_mine_per_sample
-    row = t.part("MINE", TOLERANCE)
-    row.add(same_loss(whole, pair, views)).fails_by(sources.apart(sources.mine, page, views))
+    row = t.part("MINE", TOLERANCE).add(same_loss(whole, pair, views))
+    row.fails_by(sources.apart(sources.mine, _page(pair.name), views))
     row.breaks("the InfoNCE row", same_loss(whole, nce, views))
     forced = 3 * value_at(whole, [0, 1, 3]) + 3 * np.log(2)
     row.says(forced=forced, row=value_at(pair, [0, 1, 3]))
+
     # At N = 2 the row is right.
     pairs_of_two = tuple(v[:, :2] for v in views)
     row = t.part("MINE, at N = 2", TOLERANCE).add(same_loss(whole, pair, pairs_of_two, 2.0))
     row.breaks("eight samples", same_loss(whole, pair, views))
+
     # One logarithm for each anchor.
-    row = t.corrected("MINE", TOLERANCE)
-    row.add(same_loss(anchored, pair, views, 1.0))
+    row = t.corrected("MINE", TOLERANCE).add(same_loss(anchored, pair, views, 1.0))
     row.breaks("one log for the batch", same_loss(whole, pair, views))
     row.breaks("the InfoNCE row", same_loss(anchored, nce, views))
-
-
-def _triplet_row(t: Trial, views: Views, pairs: Pairs) -> None:
-    source = partial(losses.source_triplet, margin=2 * MARGIN)
-    kept = same_loss(source, losses.triplet_pair(2 * MARGIN), views)
-    row = t.part("Triplet", TOLERANCE, controls=typical)
-    row.add(same_loss(source, pairs["Triplet"], views, 0.5)).breaks("margin not halved", kept)
-
-
-def _soft_triplet_row(t: Trial, views: Views, pairs: Pairs) -> None:
-    """With one negative an anchor, as the source defines it."""
-    source = partial(losses.source_soft_triplet, tau=TAU, margin=TAU * MARGIN)
-    pair, two = pairs["Soft Triplet"], tuple(v[:, :2] for v in views)
-    unscaled = losses.soft_triplet_pair(TAU, TAU * MARGIN)
-    row = t.part("Soft Triplet", TOLERANCE)
-    row.add(same_loss(source, pair, two, 1.0))
-    row.breaks("seven negatives", same_loss(source, pair, views))
-    row.breaks("margin not divided by tau", same_loss(source, unscaled, two))
-    row.breaks("the N+1 Tuplet row", same_loss(source, pairs["N+1 Tuplet"], two))
-    equal = [0, 0, 0]
-    row.says(tau=TAU, margin=MARGIN, source=value_at(source, equal), row=value_at(pair, equal))
 
 
 def _stands_still(source: Callable, pair: losses.Pair) -> dict[str, float]:
@@ -150,19 +122,19 @@ def _on_sphere(
     row.corrected.breaks(what, same_loss(source, wrong, views, sphere=True))
 
 
-def _tuplet_row(t: Trial, views: Views, pairs: Pairs) -> None:
-    row, pair = t.both("N+1 Tuplet", TOLERANCE), pairs["N+1 Tuplet"]
-    source, nce = losses.source_tuplet, ("the InfoNCE row", pairs["InfoNCE"])
-    _on_sphere(row, views, source, sources.tuplet, pair, nce)
+def _tuplet_row(t: Trial, views: Views) -> None:
+    row, pair, source = t.both("N+1 Tuplet", TOLERANCE), losses.tuplet_pair(), losses.source_tuplet
+    other = "the InfoNCE row", losses.infonce_pair(TAU, 1.0)
+    _on_sphere(row, views, source, sources.tuplet, pair, other)
     row.printed.says(**_stands_still(source, pair))
 
 
-def _own_margin(source: Callable, views: Views, factor: float | None = None) -> tuple[Array, float]:
+def _own_margin(source: Callable, views: Views) -> tuple[Array, float]:
     """The errors of the Lifted Structured row whose own margin fits a source best, and that margin:
     the table leaves it free."""
 
     def at(margin: float) -> Array:
-        return same_loss(source, losses.lifted_pair(margin), views, factor)
+        return same_loss(source, losses.lifted_pair(margin), views)
 
     def typically(margin: float) -> float:
         return float(np.median(at(margin)))
@@ -174,9 +146,9 @@ def _own_margin(source: Callable, views: Views, factor: float | None = None) -> 
     return at(best), best
 
 
-def _lifted_row(t: Trial, views: Views, pairs: Pairs) -> None:
+def _lifted_row(t: Trial, views: Views) -> None:
     """Three changes make the source's loss the row; each of them is needed, whatever its margin."""
-    pair = pairs["Lifted Structured"]
+    pair = losses.lifted_pair(MARGIN)
     source = partial(losses.source_lifted, margin=MARGIN, second_views=True)
 
     def lift(**changes: bool) -> Array:
@@ -188,6 +160,7 @@ def _lifted_row(t: Trial, views: Views, pairs: Pairs) -> None:
     row.add(errors).fails_by(sources.apart(sources.lifted, _page(pair.name, margin), views))
     row.breaks("squared distances", lift(**squared))
     row.breaks("first member", lift(**first_member))
+
     # Both views equal, at distance x: four negatives of an anchor at distance x.
     at = (1, 1.5, 2, 3)
     values = [value_at(source, [0, x]) for x in at]
@@ -195,6 +168,8 @@ def _lifted_row(t: Trial, views: Views, pairs: Pairs) -> None:
     own = losses.lifted_pair(MARGIN + np.log(4))  # that gives the last two
     values = [value_at(own, [0, x]) for x in at]
     row.says(**{f"row{k}": v for k, v in enumerate(values)})
+
+    # All three changes; any two.
     row = t.corrected("Lifted Structured", TOLERANCE)
     all_three = partial(source, **squared, **first_member, **first_views)
     row.add(same_loss(all_three, pair, views, 1.0))
@@ -203,8 +178,8 @@ def _lifted_row(t: Trial, views: Views, pairs: Pairs) -> None:
     row.breaks("negatives from both views", lift(**squared, **first_member))
 
 
-def _modified_row(t: Trial, views: Views, pairs: Pairs) -> None:
-    row, pair = t.both("Modified Triplet", TOLERANCE), pairs["Modified Triplet"]
+def _modified_row(t: Trial, views: Views) -> None:
+    row, pair = t.both("Modified Triplet", TOLERANCE), losses.modified_triplet_pair(C)
     source, hand = (
         partial(f, c=C) for f in (losses.source_modified_triplet, sources.modified_triplet)
     )
@@ -214,31 +189,31 @@ def _modified_row(t: Trial, views: Views, pairs: Pairs) -> None:
     row.printed.says(row_once=value_at(pair, once), row_twice=value_at(pair, twice))
 
 
-def _linear_row(t: Trial, views: Views, pairs: Pairs) -> None:
+def _linear_row(t: Trial, views: Views) -> None:
     """The source's mean is over N - 1 negatives, the row has their sum."""
-    row, pair = t.both("Triplet Contrastive", TOLERANCE), pairs["Triplet Contrastive"]
-    source, n = losses.source_linear, views[0].shape[-2]
-    other = "the Modified Triplet row", pairs["Modified Triplet"]
-    _on_sphere(row, views, source, sources.linear, pair, other, n - 1)
+    row, pair = t.both("Triplet Contrastive", TOLERANCE), losses.linear_pair()
+    source, negatives = losses.source_linear, views[0].shape[-2] - 1
+    other = "the Modified Triplet row", losses.modified_triplet_pair(C)
+    _on_sphere(row, views, source, sources.linear, pair, other, negatives)
     row.printed.says(**_stands_still(source, pair))
 
 
-def _coinciding_rows(t: Trial, views: Views, pairs: Pairs) -> None:
-    shift = views[0].shape[-2] * TAU * MARGIN
+def _coinciding_rows(t: Trial, views: Views) -> None:
+    """Three rows are InfoNCE at another eps and tau, Soft Triplet up to a constant."""
 
-    def family(pair: losses.Pair) -> Array:
-        z, z2 = views
-        return contrast.family_loss(*tensors(z, z2), pair).numpy()
+    def row(pair: losses.Pair, constant: float = 0.0) -> Array:
+        z, z2 = tensors(*views)
+        return contrast.family_loss(z, z2, pair).numpy() + constant
 
-    soft, mine, tuplet = (family(pairs[k]) for k in ("Soft Triplet", "MINE", "N+1 Tuplet"))
+    soft, constant = row(losses.soft_triplet_pair(TAU, MARGIN)), views[0].shape[-2] * TAU * MARGIN
     right, wrong = (
-        family(losses.infonce_pair(TAU, float(np.exp(sign * MARGIN)))) + shift for sign in (-1, 1)
+        row(losses.infonce_pair(TAU, float(np.exp(sign * MARGIN))), constant) for sign in (-1, 1)
     )
     coincide = t.part("rows that coincide", 1e-12, draws=t.draws)
     coincide.add(relative(soft, right, 1.0))
     coincide.breaks("sign of the margin", relative(soft, wrong, 1.0))
-    coincide.add(relative(mine, family(losses.infonce_pair(1.0, 0.0)), 1.0))
-    coincide.add(relative(tuplet, family(losses.infonce_pair(1.0, 1.0)), 1.0))
+    coincide.add(relative(row(losses.mine_pair()), row(losses.infonce_pair(1.0, 0.0)), 1.0))
+    coincide.add(relative(row(losses.tuplet_pair()), row(losses.infonce_pair(1.0, 1.0)), 1.0))
 
 
 def _jump(f: Callable, x: Array) -> Array:
@@ -249,22 +224,27 @@ def _jump(f: Callable, x: Array) -> Array:
     return np.abs(right - left) / np.maximum(1.0, np.abs(right))
 
 
-def _shapes(t: Trial, rows: list[ref.Row], margin: float) -> None:
+def _shapes(t: Trial) -> None:
     """Monotone and differentiable, for all sixteen functions of Table 1, on a grid; phi is taken as
     a function of log x, which changes neither property."""
-    grid = np.linspace(-6, 6, 4001)
-    # Where a positive part switches.
-    kinks = {("Triplet", "psi"): -margin, ("Lifted Structured", "phi"): 0.0}
+    grid, table = np.linspace(-6, 6, 4001), ref.table1(TAU, 1.0, MARGIN, C)
+    phis = {name: lambda x, phi=phi: phi(np.exp(x)) for name, phi, _ in table}
+    psis = {name: psi for name, _, psi in table}
+
+    # No step along the grid leads down.
     monotone = t.part("monotone", 1e-12, draws=1)
-    smooth = t.part("differentiable", 1e-3, draws=1)
-    for name, phi, psi in rows:
-        for which, f in (("phi", lambda x, f=phi: f(np.exp(x))), ("psi", psi)):
-            monotone.add(-np.diff(f(grid)).min())
-            kink = kinks.get((name, which), np.inf)
-            smooth.add(_jump(f, grid)[np.abs(grid - kink) > 1e-3])
-            if name == "Triplet" and which == "psi":
-                smooth.breaks("Triplet's kink", _jump(f, np.array([kink])))
+    for f in (*phis.values(), *psis.values()):
+        monotone.add(-np.diff(f(grid)).min())
     monotone.breaks("psi(-x) in place of psi(x)", np.diff(np.exp(grid)).max())
+
+    # Slopes from the left and from the right agree, off the point where a positive part switches.
+    smooth = t.part("differentiable", 1e-3, draws=1)
+    triplet, lifted = losses.triplet_pair(MARGIN).name, losses.lifted_pair(MARGIN).name
+    for functions, kinked, kink in ((phis, lifted, 0.0), (psis, triplet, -MARGIN)):
+        for name, f in functions.items():
+            near = (np.abs(grid - kink) <= 1e-3) & (name == kinked)
+            smooth.add(_jump(f, grid)[~near])
+    smooth.breaks("Triplet's kink", _jump(psis[triplet], np.array([-MARGIN])))
     smooth.breaks("|x| at 0", _jump(np.abs, np.zeros(1)))
 
 
@@ -285,9 +265,34 @@ def tab1(t: Trial) -> None:
             psi has no derivative.
     """
     views = ref.views(t.rng, t.draws, 8, 4)
-    pairs = {pair.name: pair for pair in losses.table1(TAU, 1.0, MARGIN, C)}
-    for row in (_infonce_row, _mine_row, _triplet_row, _soft_triplet_row, _tuplet_row):
-        row(t, views, pairs)
-    for row in (_lifted_row, _modified_row, _linear_row, _coinciding_rows):
-        row(t, views, pairs)
-    _shapes(t, ref.table1(TAU, 1.0, MARGIN, C), MARGIN)
+
+    # InfoNCE, as it stands.
+    source, pair = partial(losses.source_infonce, tau=TAU), losses.infonce_pair(TAU, 1.0)
+    row = t.part("InfoNCE", TOLERANCE).add(same_loss(source, pair, views, TAU))
+    row.breaks("eps = 0", same_loss(source, losses.infonce_pair(TAU, 0.0), views))
+
+    _mine_row(t, views)
+
+    # The triplet loss, as it stands: the row's eps is half of the source's margin.
+    source, unhalved = partial(losses.source_triplet, margin=2 * MARGIN), 2 * MARGIN
+    row = t.part("Triplet", TOLERANCE, controls=typical)
+    row.add(same_loss(source, losses.triplet_pair(MARGIN), views, 0.5))
+    row.breaks("margin not halved", same_loss(source, losses.triplet_pair(unhalved), views))
+
+    # The soft triplet loss, with one negative an anchor as its source defines it.
+    source = partial(losses.source_soft_triplet, tau=TAU, margin=TAU * MARGIN)
+    pair, two = losses.soft_triplet_pair(TAU, MARGIN), tuple(v[:, :2] for v in views)
+    row = t.part("Soft Triplet", TOLERANCE).add(same_loss(source, pair, two, 1.0))
+    row.breaks("seven negatives", same_loss(source, pair, views))
+    undivided = losses.soft_triplet_pair(TAU, TAU * MARGIN)
+    row.breaks("margin not divided by tau", same_loss(source, undivided, two))
+    row.breaks("the N+1 Tuplet row", same_loss(source, losses.tuplet_pair(), two))
+    alike = [0, 0, 0]
+    row.says(tau=TAU, margin=MARGIN, source=value_at(source, alike), row=value_at(pair, alike))
+
+    _tuplet_row(t, views)
+    _lifted_row(t, views)
+    _modified_row(t, views)
+    _linear_row(t, views)
+    _coinciding_rows(t, views)
+    _shapes(t)

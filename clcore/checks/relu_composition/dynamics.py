@@ -245,18 +245,18 @@ def num13(t: Trial) -> None:
                 gains[name].append(_gain(matrix, m, plus))
 
             # Among all w: by X_alpha of the entries that are positive, and by the net's outputs.
-            every, up = np.concatenate([noise, -plus]), x[:, m, m] > 0
+            every, above = np.concatenate([noise, -plus]), x[:, m, m] > 0
             gain = _gain(x, m, every)
             signed.add(gain).fails_by(_gain_of_outputs(x, m, every, alpha, *views), within=1e-13)
-            where.add(gain[up])
-            every_w.breaks("X_mm < 0", gain[~up])
+            where.add(gain[above])
+            every_w.breaks("X_mm < 0", gain[~above])
+        # Outside Lemma 14's hypotheses: from the e_m that is left most easily.
         for name, found in gains.items():
-            # from the e_m that is left most easily
             outside.setdefault(name, []).append(np.max(found, 0))
     for name, found in outside.items():
         positive.breaks(name, *found)
-    up = _shares({name: [g > 1e-12 for g in found] for name, found in outside.items()})
-    positive.says(cells=_listed(up))
+    shares = _shares({name: [g > 1e-12 for g in found] for name, found in outside.items()})
+    positive.says(cells=_listed(shares))
     against = [g > 1e-12 for g in signed.broken["X_mm < 0"]]
     signed.says(negative=fraction(against, "<="))
 

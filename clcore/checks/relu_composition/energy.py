@@ -31,7 +31,7 @@ class Energies(NamedTuple):
 
 
 def models(rng: np.random.Generator, draws: int, fields: int, modes: int) -> binary_latent.Model:
-    """Random models of `clcore`, a fresh key per draw."""
+    """Random models of `binary_latent`, one per draw, with a fresh key each."""
     keys = random.fold_in(random.key(int(rng.integers(2**40))), torch.arange(draws))
     return binary_latent.draw(keys, fields, modes)
 

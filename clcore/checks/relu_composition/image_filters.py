@@ -26,6 +26,10 @@ CURVES = ("jitter", "gray")
 MEASURES = ("tv", "unit", "norm")
 SHUFFLES = 200
 
+Runs = pd.DataFrame
+"""A row per run (jitter, grey, seed) and epoch: linear, the accuracy; tv_, unit_ and norm_ of each
+layer's filters."""
+
 
 def curves(runs: pd.DataFrame) -> pd.DataFrame:
     """From rows of `pretraining.grid` with `jitter` (strength) and `gray` (chance), of which one is
@@ -139,7 +143,7 @@ def _stronger(c: Curve, first: int) -> np.ndarray:
 
 
 @check("acl/fig7", on="runs")
-def fig7(t: Trial, runs: pd.DataFrame, seed: int = 0) -> None:
+def fig7(t: Trial, runs: Runs, seed: int = 0) -> None:
     """Augmentation strength, total variation of filters and accuracy (Figure 7).
 
     Protocol   STL-10, ResNet18, 300 epochs, two curves: five strengths of colour jitter and five
@@ -230,7 +234,7 @@ def correlations(points: pd.DataFrame, resamples: int, rng: np.random.Generator)
 
 
 @check("acl/num17", on="runs")
-def num17(t: Trial, runs: pd.DataFrame, draws: int, seed: int) -> None:
+def num17(t: Trial, runs: Runs, draws: int, seed: int) -> None:
     """Total variation rises and falls with downstream accuracy (Sec. 6.2).
 
     Protocol   the runs of Figure 7 (ResNet18 on STL-10; smaller ones are marked): one mean over

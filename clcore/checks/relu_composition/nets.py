@@ -34,7 +34,7 @@ def _by_field(x: Array, x2: Array) -> list[list[str]]:
 
 
 def _refused(x: Array, x2: Array) -> tuple[Array, Array]:
-    """[draws]: what each of two validators refuses, `clcore`'s and the one above."""
+    """[draws]: what each of two validators refuses, `clcore`'s and `_by_field`."""
     pairs = zip(*tensors(x, x2), strict=True)
     ours = [bool(orthogonal_mixture.violations(a, b)) for a, b in pairs]
     return np.array(ours), np.array([bool(broken) for broken in _by_field(x, x2)])

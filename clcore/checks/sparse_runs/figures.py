@@ -13,7 +13,8 @@ from clcore.experiments.sparse_tables import RECOVERED, SIGNIFICANT
 from clcore.ledger import Part, Trial, check
 
 Runs = pd.DataFrame
-"""A table of runs, as `experiments.sparse_tables` reads it."""
+"""A row per run (panel, Pr(sparse), seed) and recorded epoch; minimum, median, maximum: of the
+max-cosines. Each setting of a part has a table of its own."""
 
 
 def on_runs(

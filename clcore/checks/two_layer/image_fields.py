@@ -26,6 +26,16 @@ SEEDS = 5
 NAMES = {"paper": ", the paper's text", "released": ", released program"}
 EXCHANGED = "arms exchanged at random within each seed"
 
+Runs = pd.DataFrame
+"""A row per run (arm, protocol, seed), step and field, with its measures over all filters."""
+Ends = pd.DataFrame
+"""A row per trained net (arm, protocol, seed) and field, with its measures over the filters that
+are alive at the end."""
+Classes = pd.DataFrame
+"""A row per digit: how many images are used, and how many are in the file."""
+Images = Tensor
+"""Images of the data set."""
+
 
 def evidence(runs: pd.DataFrame) -> str:
     """Whether runs are at full size: all steps, five seeds (of MNIST, by the table's
@@ -92,7 +102,7 @@ def _above(
 
 
 @check("nl/fig12", on="runs")
-def fig12(t: Trial, runs: pd.DataFrame, ends: pd.DataFrame) -> None:
+def fig12(t: Trial, runs: Runs, ends: Ends) -> None:
     """MNIST filters of four receptive fields without augmentation (Figure 12).
 
     Protocol   two layers on the four quarters of MNIST's digits, ReLU and linear filters, no
@@ -134,7 +144,7 @@ def _beside_linear(p: Part, ends: pd.DataFrame, protocol: str) -> None:
 
 
 @check("nl/fig13", on="runs")
-def fig13(t: Trial, runs: pd.DataFrame, ends: pd.DataFrame) -> None:
+def fig13(t: Trial, runs: Runs, ends: Ends) -> None:
     """MNIST filters with augmentation are smoother (Figure 13).
 
     Protocol   two layers on the four quarters of MNIST's digits, ReLU filters, trained with and
@@ -183,7 +193,7 @@ def _simulated(counts: np.ndarray, batch: int, draws: int, rng: np.random.Genera
 
 
 @check("nl/num4", on="runs")
-def num4(t: Trial, classes: pd.DataFrame, x: Tensor, draws: int, seed: int) -> None:
+def num4(t: Trial, classes: Classes, x: Images, draws: int, seed: int) -> None:
     """MNIST with four receptive fields: data and training protocol (App. E.3).
 
     Protocol   the data set and the library's fields; `classes` counts the images of each digit,

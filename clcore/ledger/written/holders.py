@@ -132,12 +132,33 @@ def givens(function: Function, node: ast.expr) -> Iterator[tuple[str, bool]]:
         else:
             yield from ((name, False) for name in _chosen(outer.targets[0], place))
         return
+    loop = up.get(outer)
+    if isinstance(loop, ast.For) and isinstance(loop.target, ast.Tuple) and _zips(outer):
+        assert isinstance(outer, ast.Call) and isinstance(inner, ast.expr)
+        target = loop.target.elts[outer.args.index(inner)]
+        yield from ((name, False) for name in _chosen(target, place[1:]))
+        return
     while isinstance(outer, ast.expr | ast.comprehension | ast.keyword):
         inner, outer = outer, up[outer]
     row = isinstance(inner, ast.GeneratorExp | ast.ListComp)
     table = isinstance(inner, ast.DictComp) and any(one is node for one in ast.walk(inner.value))
     if isinstance(outer, ast.Assign) and outer.value is inner and (row or table):
         yield from ((name, True) for name in _chosen(outer.targets[0], place))
+
+
+def looped(function: Function, node: ast.AST) -> bool:
+    """Whether a loop goes through a row in which this stands."""
+    up = above(function)
+    outer = up[node]
+    while isinstance(outer, ast.Tuple | ast.List):
+        node, outer = outer, up[outer]
+    if _zips(outer):
+        node, outer = outer, up[outer]
+    return isinstance(outer, ast.For) and outer.iter is node
+
+
+def _zips(call: ast.AST) -> bool:
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "zip"
 
 
 def _chosen(target: ast.AST, place: list[int]) -> Iterator[str]:

@@ -1,9 +1,10 @@
 """What the names in some lines of a check stand for: functions of clcore by what their docstrings
-say (of the library the first paragraph), constants by their values. Nothing is imported."""
+say (of the library the first paragraph), constants by their values, the tables that a check of runs
+takes by the words on their types. Nothing is imported."""
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +16,13 @@ from clcore.ledger.written.places import Constant, Stands
 
 SHORT = 72
 """A value of more letters than this is not shown."""
-_ERRORS = re.compile(r" (?:Same )?[Ee]rrors[:.] ?| Raises ")
+_ERRORS = re.compile(r" (?:Same errors|Errors)[:.] ?| Raises ")
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """A name as the lines have it, such as dl.energy; its parameters, "" of a constant; what it
-    stands for, in words; and where it stands."""
+    """A name as the lines have it, such as dl.energy, or a class and its member, Layer.times; its
+    parameters, "" of a constant; what it stands for, in words; and where it stands."""
 
     name: str
     call: str
@@ -32,25 +33,34 @@ class Meaning:
 
 def of(lines: Sequence[Lines]) -> list[Meaning]:
     """The functions and constants of clcore that some lines name, in the order of their first use;
-    without functions of which lines are shown, and without what says nothing about itself."""
+    without functions of which lines are shown, and without what says nothing about itself. Last the
+    classes that these are or return, with what the lines use of them."""
     shown = {(one.file, one.function) for one in lines}
-    found: dict[tuple[Path, int], Meaning] = {}
+    found: dict[tuple[Path, int | str], Meaning] = {}
     for one in lines:
         function = reach.function(one.file, one.function)
+        for meaning in _tables(function, one):
+            found.setdefault((meaning.file, meaning.name), meaning)
         for node in _names(function, one):
             place = places.of(one.file, node)
             if place and (place[0], _name_of(place[1])) not in shown:
                 meaning = _meaning(ast.unparse(node), *place)
                 if meaning.says:
                     found.setdefault((meaning.file, meaning.line), meaning)
+    used = {node for one in lines for node in _attributes(one)}
+    for node, file in _classes(found):
+        for meaning in _members(node, file, used):
+            found.setdefault((meaning.file, meaning.line), meaning)
     return list(found.values())
 
 
 def call(node: Stands) -> str:
-    """The parameters of a function as they stand, without their types: "(t, overlaps=True)"."""
+    """The parameters of a function as they stand, without their types: "(t, overlaps=True)"; of a
+    method without itself."""
     if not isinstance(node, ast.FunctionDef):
         return ""
     arguments = deepcopy(node.args)
+    arguments.args = [one for one in arguments.args if one.arg != "self"]
     for one in ast.walk(arguments):
         if isinstance(one, ast.arg):
             one.annotation = None
@@ -63,12 +73,18 @@ def words(node: Stands, whole: bool = True) -> str:
     if isinstance(node, Constant):
         return ""
     told = ast.get_docstring(node) or ""
-    told = " ".join((told if whole else told.split("\n\n")[0]).split())
+    told = " ".join((told if whole else _begins(told)).split())
     if told or isinstance(node, ast.ClassDef):
         return _ERRORS.split(told)[0]
     last = node.body[0]
     short = isinstance(last, ast.Return) and last.value is not None
     return f"`{ast.unparse(last.value)}`" if short else ""
+
+
+def _begins(told: str) -> str:
+    """The first paragraph of a docstring, with the next where it is no whole sentence."""
+    first, *more = told.split("\n\n")
+    return first if first.rstrip().endswith(".") or not more else f"{first} {more[0]}"
 
 
 def _comment(file: Path, node: ast.stmt) -> str:
@@ -91,9 +107,70 @@ def _names(function: reach.Function, lines: Lines) -> list[ast.Name | ast.Attrib
             root = node
         else:
             continue
-        if lines.first <= node.lineno <= lines.last and root.id not in own:
+        if lines.holds(node) and root.id not in own:
             found.append(node)
     return sorted(found, key=lambda node: (node.lineno, node.col_offset))
+
+
+def _attributes(lines: Lines) -> set[str]:
+    """The names of the attributes that some lines take of anything."""
+    nodes = ast.walk(reach.function(lines.file, lines.function).node)
+    return {n.attr for n in nodes if isinstance(n, ast.Attribute) and lines.holds(n)}
+
+
+def _classes(found: dict[tuple[Path, int | str], Meaning]) -> Iterator[tuple[ast.ClassDef, Path]]:
+    """The classes among some meanings, and those of what the functions among them return."""
+    for one in list(found.values()):
+        for node in places.module(one.file).body:
+            if isinstance(node, ast.FunctionDef) and node.lineno == one.line and node.returns:
+                named = [
+                    n for n in ast.walk(node.returns) if isinstance(n, ast.Name | ast.Attribute)
+                ]
+                classes = [places.of(one.file, name) for name in named]
+            elif isinstance(node, ast.ClassDef) and node.lineno == one.line:
+                classes = [(one.file, node)]
+            else:
+                continue
+            for place in classes:
+                if place and isinstance(place[1], ast.ClassDef):
+                    yield place[1], place[0]
+
+
+def _members(owner: ast.ClassDef, file: Path, used: set[str]) -> Iterator[Meaning]:
+    """A class of which some lines use a method or a field, and of these those that have words of
+    their own."""
+    fields: list[tuple[str, str, str, int]] = []
+    for node, after in zip(owner.body, [*owner.body[1:], ast.Pass()], strict=True):
+        if isinstance(node, ast.FunctionDef):
+            says = words(node) if ast.get_docstring(node) else ""
+            given = "" if node.decorator_list else call(node)
+            fields.append((node.name, given, says, node.lineno))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            says = _text(after) or _comment(file, node)
+            fields.append((node.target.id, "", says, node.lineno))
+    fields = [one for one in fields if one[0] in used]
+    if fields and words(owner):
+        yield Meaning(owner.name, "", words(owner), file, owner.lineno)
+    for name, given, says, line in fields:
+        if says:
+            yield Meaning(f"{owner.name}.{name}", given, says, file, line)
+
+
+def _tables(function: reach.Function, lines: Lines) -> Iterator[Meaning]:
+    """What a check of runs takes besides its trial, where some of its lines name it: each parameter
+    of a type with words on it."""
+    node = function.node
+    arguments = node.args.args if isinstance(node, ast.FunctionDef) and node.decorator_list else []
+    named = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and lines.holds(n)}
+    for one in (a for a in arguments[1:] if a.arg in named):
+        kind = one.annotation
+        place = (
+            places.of(function.file, kind) if isinstance(kind, ast.Name | ast.Attribute) else None
+        )
+        if place and isinstance(place[1], Constant):
+            says = _meaning(one.arg, *place).says.partition("`. ")[2]
+            if says:
+                yield Meaning(one.arg, "", says, function.file, one.lineno)
 
 
 def _types(function: reach.Function) -> set[ast.AST]:

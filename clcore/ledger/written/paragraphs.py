@@ -1,11 +1,12 @@
 """The lines of a check that make and feed one of its parts.
 
 A paragraph of a function is a run of lines between blank lines; a comment begins one, and so does
-what follows a loop; calls of helpers that stand alone are one; a function inside is not divided. Of
-a part are the paragraphs in which its name stands as a text, or the variable that the part was
-given, as long as it holds that part; the helpers to which it or its name is handed, and those to
-which they hand it on; the paragraphs that bind what these lines use; and where a helper makes the
-part, its calls.
+what follows a loop; calls of helpers that stand alone are one, and so is a proof; a function inside
+is not divided. Of a part are the paragraphs in which its name stands as a text, or the variable
+that the part was given, as long as it holds that part; the helpers to which its name is handed, and
+those to which they hand it on; of a helper to which the part itself is handed the paragraphs that
+feed it; the paragraphs that bind what these lines use; and where a helper makes the part, its
+calls.
 """
 
 import ast
@@ -27,6 +28,9 @@ FEEDS = ("add", "breaks", "fails_by", "says", "confirms", "proves")
 MARKERS = ("breaks",)
 """Methods whose first argument is the name of something else."""
 
+_MANY = 20
+"""More parameters than any helper has."""
+
 Hits = Callable[[Function, str], Iterator[Any]]
 
 
@@ -47,6 +51,10 @@ class Lines:
         indent = min([4, *(len(x) - len(x.lstrip()) for x in lines if x.strip())])
         return "\n".join(line[indent:] for line in lines) + "\n"
 
+    def holds(self, node: ast.expr) -> bool:
+        """Whether a node of the file begins on one of these lines."""
+        return self.first <= node.lineno <= self.last
+
     def meets(self, other: "Lines") -> bool:
         """Whether other lines of the function follow, with at most blank lines between."""
         if (self.file, self.function) != (other.file, other.function) or other.first <= self.last:
@@ -57,8 +65,8 @@ class Lines:
 
 def of_part(place: Place, name: str, *others: Place) -> list[Lines]:
     """The paragraphs of a part, with those that bind what they use, in the order in which they
-    stand; of a helper that makes it, its own, below those that call it; below them each helper that
-    is handed the part, whole.
+    stand; of a helper that makes it, its own, below those that call it; below them those of each
+    helper that is handed the part, and whole each that is handed its name.
 
     name: as it stands in a record, "" for the whole statement. others: more checks of the claim;
     the one where the name stands most plainly makes the part. Raises LedgerError that begins with
@@ -149,9 +157,11 @@ def _computed(function: Function, name: str) -> Iterator[ast.expr]:
     yield from fits or calls
 
 
-def _lines(function: Function, hits: Hits, name: str) -> Iterator[Lines]:
-    """The paragraphs of a function with one of these nodes, or with what is made of it; and the
-    helpers that are handed the part, or its name."""
+def _lines(
+    function: Function, hits: Hits, name: str, seen: tuple[Function, ...] = ()
+) -> Iterator[Lines]:
+    """The paragraphs of a function with one of these nodes, or with what is made of it; and those
+    of the helpers that are handed the part, or its name."""
     at = list(hits(function, name))
     if not at:
         return
@@ -160,10 +170,10 @@ def _lines(function: Function, hits: Hits, name: str) -> Iterator[Lines]:
     for node in at:  # at grows: a variable that holds the name stands for it
         for given, holds in holders.givens(function, node):
             span = holders.span(function, given, node)
+            at_use = [n for n in every if holders.used(n, *span) and n not in at]
             if holds:
                 spans.append(span)
-            else:
-                at += [n for n in every if holders.used(n, *span) and n not in at]
+            at += [n for n in at_use if not holds or holders.looped(function, n)]
 
     def held(value: ast.AST) -> TypeGuard[ast.Name]:
         """Whether this is the part's variable, where it holds the part."""
@@ -182,37 +192,67 @@ def _lines(function: Function, hits: Hits, name: str) -> Iterator[Lines]:
 
     fed = [*at, *filter(held, every)]
     yield from _with_what_they_use(function, [*fed, *_named_around(function, fed)])
-    for other in dict.fromkeys(_handed_on(function, handed)):
-        yield Lines(other.file, other.node.name, other.first, other.first + other.lines - 1)
+    inside = (function, *seen)
+    named_to = {other for other, _ in _handed_to(function, partial(_is, name=name))}
+    for other, taken in dict.fromkeys(_handed_to(function, handed)):
+        if other in inside:
+            continue
+        feeds = [] if other in named_to else [*_lines(other, partial(_uses, taken), name, inside)]
+        yield from feeds or map(_whole, [other, *_handed_on(other, taken, inside)])
+
+
+def _whole(function: Function) -> Lines:
+    last = function.first + function.lines - 1
+    return Lines(function.file, function.node.name, function.first, last)
+
+
+def _uses(names: Collection[str], function: Function, _: str) -> Iterator[ast.expr]:
+    """Where a function uses one of these names."""
+    for node in holders.nodes(function):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names:
+            yield node
 
 
 def _is(value: ast.AST, name: str) -> bool:
     return isinstance(value, ast.Constant) and bool(name) and value.value == name
 
 
-def _handed_on(
-    function: Function, handed: Callable[[ast.AST], bool], seen: tuple[Function, ...] = ()
-) -> Iterator[Function]:
-    """The functions of checks to which a function hands what `handed` says, and those to which
-    these hand it on."""
+def _handed_to(
+    function: Function, handed: Callable[[ast.AST], bool]
+) -> Iterator[tuple[Function, frozenset[str]]]:
+    """The functions of checks to which a function hands what `handed` says, and the parameters that
+    take it."""
     for call in (n for n in holders.nodes(function) if isinstance(n, ast.Call)):
         given = [*enumerate(call.args), *((k.arg, k.value) for k in call.keywords)]
         places = [place for place, value in given if handed(value)]
+        rows = [
+            n for n, v in enumerate(call.args) if isinstance(v, ast.Starred) and handed(v.value)
+        ]
+        places += range(min(rows), _MANY) if rows else ()  # it could be any from there on
         other = named(function, call.func) if places else None
-        if not other or not isinstance(other.node, ast.FunctionDef) or other in (function, *seen):
+        if not other or not isinstance(other.node, ast.FunctionDef) or other == function:
             continue
-        yield other
         parameters = dict(enumerate(arg.arg for arg in other.node.args.args))
         stars = [n for n, value in enumerate(call.args) if isinstance(value, ast.Starred)]
         if any(isinstance(place, int) and place > min(stars) for place in places if stars):
             places = [*parameters]  # behind a star it could be any of them
-        taken = {parameters.get(place, place) for place in places}
-        on = partial(_named_among, taken)
-        yield from _handed_on(other, on, (function, *seen))
+        taken = (parameters.get(p, "") if isinstance(p, int) else p for p in places)
+        yield other, frozenset(filter(None, taken))
 
 
-def _named_among(names: set, value: ast.AST) -> bool:
-    return isinstance(value, ast.Name) and value.id in names
+def _handed_on(
+    function: Function, names: Collection[str], seen: tuple[Function, ...]
+) -> Iterator[Function]:
+    """The functions of checks to which a function hands what these names hold, and those to which
+    these hand it on."""
+
+    def handed(value: ast.AST) -> bool:
+        return isinstance(value, ast.Name) and value.id in names
+
+    for other, taken in _handed_to(function, handed):
+        if other not in seen:
+            yield other
+            yield from _handed_on(other, taken, (function, *seen))
 
 
 def _with_what_they_use(function: Function, nodes: Collection[ast.expr]) -> list[Lines]:
@@ -317,7 +357,7 @@ def _behind_loops(function: Function) -> set[int]:
 
 def _calls_alone(function: Function, text: list[str]) -> dict[int, int]:
     """The lines of statements that only call helpers of checks, with the comments above them, and
-    how far each is indented."""
+    how far each is indented; and those of a part's proof, each with a number of its own."""
 
     def alone(node: ast.stmt) -> bool:
         if isinstance(node, ast.For | ast.If | ast.With):
@@ -327,10 +367,20 @@ def _calls_alone(function: Function, text: list[str]) -> dict[int, int]:
 
     found: dict[int, int] = {}
     for node in holders.nodes(function):  # from the outside in: what stands in a loop, with it
-        if isinstance(node, ast.stmt) and node.lineno not in found and alone(node):
+        proof = _proof(node)
+        if isinstance(node, ast.stmt) and node.lineno not in found and (proof or alone(node)):
             first = node.lineno
             while text[first - 2].strip().startswith("#"):
                 first -= 1
             lines = range(first, (node.end_lineno or first) + 1)
-            found |= dict.fromkeys(lines, node.col_offset)
+            found |= dict.fromkeys(lines, -first if proof else node.col_offset)
     return found
+
+
+def _proof(node: ast.AST) -> bool:
+    """Whether this is a statement part.proves(...), or a loop over some."""
+    if isinstance(node, ast.For):
+        return all(map(_proof, node.body))
+    call = node.value if isinstance(node, ast.Expr) else None
+    called = call.func if isinstance(call, ast.Call) else None
+    return isinstance(called, ast.Attribute) and called.attr == "proves"

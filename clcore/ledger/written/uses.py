@@ -73,6 +73,10 @@ class _Bounds:
         for node in nodes:
             for name, bound in _binds(node) if node is not top else ():
                 self._bound.setdefault((self._scope(node), name), []).append(bound)
+        added = [(key, bound) for key, found in self._bound.items() for bound in found]
+        for (scope, name), bound in added:
+            for other in self._held(bound.node, name) if bound.grows else ():
+                self._bound.setdefault((scope, other), []).append(bound)
         for found in self._bound.values():
             found.sort(key=lambda bound: bound.first)
 
@@ -81,6 +85,16 @@ class _Bounds:
         while node is not self._top:
             node = self._above[node]
             yield node
+
+    def _held(self, node: ast.AST, name: str) -> Iterator[str]:
+        """The names of what a loop around a statement goes through, where `name` is of its entries:
+        what adds to an entry of a table adds to the table."""
+        for loop in self._ways(node):
+            if isinstance(loop, ast.For):
+                for target, table in _entries(loop.target, loop.iter):
+                    if name in _targets(target):
+                        yield from filter(None, map(_base, _listed(table)))
+                        return
 
     def _scope(self, node: ast.AST) -> ast.AST:
         return next(one for one in self._ways(node) if isinstance(one, Scope))
@@ -138,6 +152,24 @@ def _targets(*nodes: ast.AST) -> set[str]:
     }
 
 
+def _entries(target: ast.AST, given: ast.AST) -> list[tuple[ast.AST, ast.AST]]:
+    """(target of a loop, what it goes through), of zip each pair."""
+    if isinstance(given, ast.Call) and isinstance(target, ast.Tuple):
+        called = given.func
+        zips = isinstance(called, ast.Name) and called.id == "zip"
+        return list(zip(target.elts, given.args, strict=False)) if zips else [(target, given)]
+    return [(target, given)]
+
+
+def _listed(table: ast.AST) -> list[ast.AST]:
+    """What is gone through: a name, or the names in a list; of a dictionary its entries."""
+    if isinstance(table, ast.Tuple | ast.List):
+        return [one for entry in table.elts for one in _listed(entry)]
+    if isinstance(table, ast.Call) and isinstance(table.func, ast.Attribute):
+        return [table.func.value] if table.func.attr in ("items", "values") else []
+    return [table]
+
+
 def _defaults(scope: ast.AST) -> list[ast.AST]:
     """What stands in the defaults of a function's parameters, which are made outside of it."""
     if not isinstance(scope, ast.FunctionDef | ast.Lambda):
@@ -187,6 +219,9 @@ def _root(target: ast.AST) -> str | None:
 
 
 def _base(node: ast.AST) -> str | None:
-    while isinstance(node, ast.Subscript | ast.Attribute):
-        node = node.value
+    """The name that an entry or an attribute is of; of table.setdefault(key, []) the table."""
+    while isinstance(node, ast.Subscript | ast.Attribute) or (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    ):
+        node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else None

@@ -47,7 +47,7 @@ def iterate(
 
 
 def limit(g: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
-    """Where it goes from every start with v . g > 0: g / |g| (ncl Lemma 1).
+    """Where the update leads from every start with v . g > 0: g / |g| (ncl Lemma 1).
 
     Raises ValueError for g = 0, which moves nothing.
     """

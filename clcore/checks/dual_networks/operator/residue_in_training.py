@@ -1,7 +1,9 @@
 """Whether the residue of Theorem 4 shrinks in training (ddn Sec. 4.1)."""
 
+from collections.abc import Iterator
 from functools import partial
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -51,38 +53,64 @@ def rem15(t: Trial) -> None:
     Fails   theta not zero: for L_simp. Shrinking: for as many steps that push views apart. The size
             and the ratio depend on the open settings, each of which has a part.
     """
-    least = t.part("theta is not zero", 1e-3, ">=", draws=4 * SEEDS)
+    runs = list(_trained(t))
     part = partial(t.part, bound=1.0, evidence="protocol", sort="trained")
+
+    # theta is not zero at the start.
+    least = t.part("theta is not zero", 1e-3, ">=", draws=4 * SEEDS)
+    for run in (one for one in runs if one.tau == 0.5):
+        least.add(np.nanmedian(run.theta[0]))
+        least.breaks("L_simp", _never(run.at))
+
+    # The spread of views over that of samples.
     share = part("views' spread over samples' spread, shrinks", draws=4 * SEEDS)
-    itself = {
-        tau: part("theta itself, plain outputs, shrinks", setting=words, draws=2 * SEEDS)
-        for tau, words in ((0.5, ""), (2.0, "temperature 2"))
-    }
-    over = {
-        choice: part("theta over the operator, shrinks", setting=words, draws=2 * SEEDS)
-        for choice, words in SETTINGS.items()
-    }
+    for run in (one for one in runs if one.tau == 0.5):
+        if run.normalised:
+            _follow(share, run.spread, "views pushed apart, normalised outputs")
+        else:
+            start, end, _ = run.spread
+            share.add(np.nanmedian(end / start))
+
+    # theta itself, plain outputs.
+    for tau, words in ((0.5, ""), (2.0, "temperature 2")):
+        itself = part("theta itself, plain outputs, shrinks", setting=words, draws=2 * SEEDS)
+        for run in (one for one in runs if one.tau == tau and not one.normalised):
+            _follow(itself, [_residues(weights, run.at.world, run.case) for weights in run.weights])
+
+    # theta over the weighted covariance.
+    for choice, words in SETTINGS.items():
+        over = part("theta over the operator, shrinks", setting=words, draws=2 * SEEDS)
+        for run in (one for one in runs if (one.normalised, one.tau) == choice):
+            _follow(over, run.theta)
+
+
+class Run(NamedTuple):
+    """Nets of one loss and setting, at their layer 2; and three of each, at the start, after
+    training, and after as many steps that push views apart: weights; theta, its norm over that of
+    the weighted covariance, by layer; spread, E[sigma_aug^2] over the variance between samples."""
+
+    normalised: bool
+    tau: float
+    case: dw.Case
+    at: Layer
+    weights: list[tuple]
+    theta: list[Array]
+    spread: list[Array]
+
+
+def _trained(t: Trial) -> Iterator[Run]:
+    """Both losses under all SETTINGS."""
     for name, (normalised, tau) in product(("InfoNCE", "triplet"), SETTINGS):
         case, rate = (dw.infonce(tau), 0.6 * tau) if name == "InfoNCE" else (dw.triplet(tau), 0.6)
         layers = [0.7 * w for w in dw.weights(t.rng, SEEDS, (6, 8, 6, 3))]
         world = dw.world(t.rng, SEEDS, 6, "additive", 0.3, samples=5)
+        path = partial(_path, world=world, case=case, rate=rate, normalised=normalised)
         start = ref.tensors(*layers)
-        ends = [_path(start, world, case, rate, normalised, STEPS, sign) for sign in (1, -1)]
-        nets = [start, *(path.weights for path in ends)]
-        # |theta| at the start, after training, and after steps that push views apart: of the loss.
-        seen = [_path(weights, world, case, rate, normalised, 0) for weights in nets]
-        theta = [path.residue[0].numpy() for path in seen]
-        _follow(over[normalised, tau], theta)
-        if not normalised:
-            _follow(itself[tau], [_residues(weights, world, case) for weights in nets])
-        if tau == 0.5:
-            least.add(np.nanmedian(theta[0]))
-            least.breaks("L_simp", _never(Layer(world, layers, 2)))
-            spread = [(path.spread[0, ..., 0] / path.spread[0, ..., 1]).numpy() for path in seen]
-            if normalised:
-                _follow(share, spread, "views pushed apart, normalised outputs")
-            else:
-                share.add(np.nanmedian(spread[1] / spread[0]))
+        nets = [start, *(path(start, length=STEPS, sign=sign).weights for sign in (1, -1))]
+        seen = [path(weights, length=0) for weights in nets]
+        theta = [one.residue[0].numpy() for one in seen]
+        spread = [(one.spread[0, ..., 0] / one.spread[0, ..., 1]).numpy() for one in seen]
+        yield Run(normalised, tau, case, Layer(world, layers, 2), nets, theta, spread)
 
 
 def _path(
@@ -93,8 +121,8 @@ def _path(
     normalised: bool,
     length: int,
     sign: int = 1,
-):
-    """`length` steps on the loss of sign * r_+; nothing recorded but its end."""
+) -> descent.Path:
+    """`length` steps on the loss of sign * r_+, recorded at the start alone."""
 
     def loss(near: torch.Tensor, far: torch.Tensor) -> torch.Tensor:
         return case.ours(sign * near, far)

@@ -39,6 +39,10 @@ AT_VIEWS = "exact-views", "nce"
 """The exact loss with its weights at the views, as the released command trains it."""
 SECOND = {"nce": "InfoNCE", "nce-pairwise": "InfoNCE of one negative"}
 Sides = Mapping[str, pd.DataFrame]
+"""Tables of runs, each of one data set, by what to call them: a row per loss, seed and epoch."""
+Shares = pd.DataFrame
+"""`tidy` tables of small runs: a row per step, run and layer, with the residue's size against the
+operator's."""
 EXCHANGED = "losses exchanged at random within each seed"
 TABLES = {"ddn/tab2": LOSSES[:3], "ddn/tab3": LOSSES[3:]}
 
@@ -256,7 +260,7 @@ def cells(claim: str, runs: pd.DataFrame) -> pd.DataFrame:
     return table.assign(agrees=ledger.agreements(table, table, RUNS))
 
 
-def _cells(t: Trial, runs: pd.DataFrame) -> None:
+def _share_of_cells(t: Trial, runs: pd.DataFrame) -> None:
     """Share of cells that agree; nothing where no run is of a printed cell."""
     table, of = cells(t.claim, runs), len(printed(t.claim))
     if set(table.epoch) < set(EPOCHS):
@@ -292,7 +296,7 @@ def tab2(t: Trial, sides: Sides) -> None:
     Refuted    by fewer cells, by an interval that leaves one point. Controls: our results of other
                epochs; InfoNCE before training.
     """
-    _cells(t, pd.concat(sides.values()))
+    _share_of_cells(t, pd.concat(sides.values()))
     for label, runs in having(sides, "exact", "nce").items():
         _within(t, "exact is comparable", label, runs, ("exact", "nce"))
     for label, runs in having(sides, "exact-noise", "nce").items():
@@ -314,7 +318,7 @@ def tab3(t: Trial, sides: Sides) -> None:
                epochs; losses exchanged at random within each seed.
     """
     _order_printed(t)
-    _cells(t, pd.concat(sides.values()))
+    _share_of_cells(t, pd.concat(sides.values()))
     order = [("beta-0.5", "nce"), ("nce", "beta+0.2")]
     for label, runs in having(sides, "beta-0.5", "nce", "beta+0.2").items():
         name = "order after a fifth of the training"
@@ -322,7 +326,7 @@ def tab3(t: Trial, sides: Sides) -> None:
 
 
 @check("ddn/rem13", on="runs")
-def rem13(t: Trial, sides: Sides, shares: pd.DataFrame) -> None:
+def rem13(t: Trial, sides: Sides, shares: Shares) -> None:
     """The operator dominates the residue; gradient noise helps slightly (Sec. 7, Sec. 4.1).
 
     Protocol   the cells of Table 2 (ResNet-18, linear evaluation on CIFAR-10 and STL-10); runs of

@@ -5,6 +5,7 @@ it is the library's, the exact operator minus the weighted covariance. Bounds me
 worlds that hill climbing has made bad.
 """
 
+from collections.abc import Iterator
 from functools import partial
 from itertools import chain, product
 
@@ -41,7 +42,11 @@ def theta_by_loops(at: Layer, case: dw.Case) -> Array:
 
 
 class Measured:
-    """theta of layer 1 in one world, and what Theorem 4 and Eq. 79 bound it by; [draws] each."""
+    """theta of layer 1 in one world, and what Theorem 4 and Eq. 79 bound it by; [draws] each.
+
+    theta, whole, size: the norms of theta and of the whole operator, and M_K. unit: M_K^2 times the
+    slope of F. offset: c_0. given: the arguments.
+    """
 
     def __init__(self, net: list[Array], world: co.World, case: dw.Case, slope: float):
         self.given = net, world, case, slope
@@ -71,11 +76,11 @@ class Measured:
         return np.maximum(self.theta - 1e-13 * self.unit * self.size, 0)
 
     def over(self, offset: bool) -> Array:
-        """That over the order in units of M_K^2 times the slope of F."""
+        """|theta| over the order of Theorem 4, in units of M_K^2 times the slope of F."""
         return self.excess / self.unit / self.order(offset)
 
     def order(self, offset: bool) -> Array:
-        """E[sqrt(r) sigma] + E[sigma^2], and the same of c_0."""
+        """E[sqrt(r) sigma] + E[sigma^2], the order of Theorem 4; offset: with c_0, too."""
         total = self.cross / np.sqrt(2) + self.spread
         return total + (self.cross_offset / np.sqrt(2) + self.square if offset else 0.0)
 
@@ -85,7 +90,7 @@ class Measured:
         return 2 * self.unit * (first + 3 * self.spread + squares * self.square)
 
 
-def once_more(net: list[Array], world: co.World, case: dw.Case, slope: float) -> Array:
+def ratios_by_sums(net: list[Array], world: co.World, case: dw.Case, slope: float) -> Array:
     """|theta| of layer 1 over the printed order of Theorem 4, in units of M_K^2 times the slope,
     and over the printed bound of Eq. 79, [2, draws]; an excess within rounding does not count.
 
@@ -169,69 +174,78 @@ def thm4(t: Trial) -> None:
             operator.breaks("no 1/2", relative(at.times(2 * main + theta), g, 1e-6))
 
             # theta = 0 for L_simp, and only for it.
-            scale = sum(np.abs(A).max((1, 2), keepdims=True) for A in (main, theta))
-            size = np.abs(at.between.numpy()).max((1, 2), keepdims=True)
             simple = residue(at, dw.simple(), np.ones_like(xi)).numpy()
-            none.add(relative(simple / size, 0 * size, 1.0))
-            none.breaks(name, relative(theta / scale, 0 * scale, 1.0))
+            none.add(_largest(simple) / _largest(at.between.numpy()))
+            none.breaks(name, _largest(theta) / (_largest(main) + _largest(theta)))
     _orders(t, ref.share(min(t.draws, 100), 4))
 
 
-def _strengths(rng: np.random.Generator, count: int, d: int) -> tuple[dict, list]:
-    """(worlds of each kind of augmentation at falling strengths, with a biased one; worlds whose
-    samples are drawn like their views)."""
-    worlds, same = {"biased": [biased(rng, count, d, 1e-8)]}, []
-    draw = int(rng.integers(2**40))
-    for kind in co.KINDS:  # the same draws at every strength
-        worlds[kind] = [
-            dw.world(np.random.default_rng(draw), count, d, kind, strength)
-            for strength in STRENGTHS
-        ]
-        same += [alike(rng, count, d, kind, strength) for strength in STRENGTHS[:2]]
-    return worlds, same
+def _largest(A: Array) -> Array:
+    """The largest entry of a matrix, [draws]."""
+    return np.abs(A).max((1, 2))
+
+
+def _series(
+    t: Trial, count: int
+) -> Iterator[tuple[float, int, dict[str, list[Measured]], list[Measured]]]:
+    """For each loss, tau and depth: (tau, depth, Measured by kind of augmentation, at falling
+    strengths, and with a bias; Measured of samples that are drawn like their views)."""
+    for (name, make), tau, depth in product(CASES.items(), (0.2, 1.0), (1, 3)):
+        weights, d = dw.weights(t.rng, count, dw.DEPTHS[depth]), dw.DEPTHS[depth][0]
+        measured = partial(Measured, weights, case=make(tau), slope=slope_of(name, tau))
+        series, same = {"biased": [measured(biased(t.rng, count, d, 1e-8))]}, []
+        draw = int(t.rng.integers(2**40))
+        for kind in co.KINDS:  # the same draws at every strength
+            series[kind] = [
+                measured(dw.world(np.random.default_rng(draw), count, d, kind, strength))
+                for strength in STRENGTHS
+            ]
+            same += [measured(alike(t.rng, count, d, kind, s)) for s in STRENGTHS[:2]]
+        yield tau, depth, series, same
 
 
 def _orders(t: Trial, count: int) -> None:
     """theta over the printed order, and over the order with c_0; its exponent in the strength."""
-    unbiased, drawn_alike, printed = (
-        t.part(f"residue, {name}", 6.0, controls=pooled)
-        for name in ("unbiased views", "samples drawn like their views", "any augmentation")
-    )
-    mended = t.corrected("residue, any augmentation", 6.0, controls=pooled)
-    random: list[float] = []
-    rates: dict[str, list[Array]] = {"mask": [], "additive": []}
-    for (name, make), tau, depth in product(CASES.items(), (0.2, 1.0), (1, 3)):
-        weights = dw.weights(t.rng, count, dw.DEPTHS[depth])
-        worlds, same = _strengths(t.rng, count, dw.DEPTHS[depth][0])
-        measured = partial(Measured, weights, case=make(tau), slope=slope_of(name, tau))
-        series = {kind: [measured(world) for world in some] for kind, some in worlds.items()}
+    seen = list(_series(t, count))
+    weakest = [series[kind][-1] for tau, _, series, _ in seen for kind in co.KINDS if tau >= 1]
+    whole = [m.whole / m.unit / m.order(True) for m in weakest]
 
-        # Samples drawn like their views: the printed order.
-        drawn_alike.add(*(m.theta / m.unit / m.order(False) for m in map(measured, same)))
-
-        # Unbiased views: the printed order.
+    # Unbiased views: the printed order.
+    unbiased = t.part("residue, unbiased views", 6.0, controls=pooled)
+    for _, depth, series, _ in seen:
         if depth == 1:
             unbiased.add(*(m.over(False) for m in series["additive"]))
+    unbiased.breaks("the whole operator", *whole)
 
-        # Any augmentation: the printed order, which biased views exceed; the one with c_0.
+    # Samples drawn like their views: the printed order.
+    drawn_alike = t.part("residue, samples drawn like their views", 6.0, controls=pooled)
+    for *_, same in seen:
+        drawn_alike.add(*(m.theta / m.unit / m.order(False) for m in same))
+    drawn_alike.breaks("the whole operator", *whole)
+
+    # Any augmentation: the printed order, which biased views exceed; the one with c_0.
+    printed, mended = forms = t.both("residue, any augmentation", 6.0, controls=pooled)
+    for _, _, series, _ in seen:
         for m in chain(*series.values()):
-            printed.add(m.over(False)).fails_by(once_more(*m.given)[0], within=1e-7)
+            printed.add(m.over(False)).fails_by(ratios_by_sums(*m.given)[0], within=1e-7)
             mended.add(m.over(True))
-        random += [m.over(False).max() for kind in co.KINDS for m in series[kind]]
+    forms.breaks("the whole operator", *whole)
+    random = [m for _, _, series, _ in seen for kind in co.KINDS for m in series[kind]]
+    printed.says(random=max(m.over(False).max() for m in random))
 
-        # The whole operator is of no such order.
-        for last in (series[kind][-1] for kind in co.KINDS if tau >= 1):
-            for part in (unbiased, drawn_alike, printed, mended):
-                part.breaks("the whole operator", last.whole / last.unit / last.order(True))
-
-        # How theta falls with the strength.
-        for kind, found in rates.items():
-            before, after = (np.log(m.theta) for m in series[kind][-2:])
-            found.append((before - after) / np.log(STRENGTHS[-2] / STRENGTHS[-1]))
-    printed.says(random=max(random))
-    slow, fast = (np.concatenate(rates[kind]) for kind in ("mask", "additive"))
+    # theta falls like the strength of a mask, and like its square where noise is centred.
+    slow, fast = (
+        np.concatenate([_exponent(*series[kind][-2:]) for _, _, series, _ in seen])
+        for kind in ("mask", "additive")
+    )
     rate = t.part("rate", 0.1, draws=len(slow)).add(abs(np.median(slow) - 1))
     rate.breaks("centred noise", abs(np.median(fast) - 1)).says(noise=np.median(fast))
+
+
+def _exponent(before: Measured, after: Measured) -> Array:
+    """The exponent of theta in the strength, between the two weakest."""
+    fall = np.log(before.theta) - np.log(after.theta)
+    return fall / np.log(STRENGTHS[-2] / STRENGTHS[-1])
 
 
 # -------------------------------------------------------------------------------------- the bound
@@ -316,7 +330,7 @@ def eq79(t: Trial) -> None:
             # Any world: over the printed bound, and over the one with 2 E[c_0^2] in the braces.
             for m in (*worlds, counterexample):
                 printed.add(m.excess / np.maximum(m.bound(squares=0.0), 1e-9 * m.unit))
-                printed.fails_by(once_more(*m.given)[1], within=1e-7)
+                printed.fails_by(ratios_by_sums(*m.given)[1], within=1e-7)
                 mended.add(m.excess / m.bound())
 
             # The bound without c_0; the whole operator for theta, which stays at weak augmentation.

@@ -89,39 +89,43 @@ BOTH = (False, True)  # one tower, both
 def _populations(t: Trial, count: int) -> None:
     """Whether two tied towers move twice as far as one, in finite worlds."""
     draws = count * len(dw.DEPTHS)
-    linear, leading = (
-        t.part(f"population, {name}", 1e-8, controls=pooled, draws=draws)
-        for name in (r"$L_{simp}$ and $L^\beta_{simp}$", "leading part of Theorem 4")
-    )
-    curved = "population, InfoNCE and triplet, with another residue"
-    other, off = t.part(curved, 1e-8, controls=pooled, draws=2 * draws), []
-    for at in layers(t.rng, count, ends=True):
-        # L_simp and L_simp^beta: both towers give twice one's.
-        for case, unit in product((dw.simple(), dw.simple(-0.5)), BOTH):
-            if not unit or len(at.net) > 1:
-                one, two = (descent(at, case, tied, unit) for tied in BOTH)
-                linear.add(relative(two, 2 * one, 1e-6))
+    places = list(layers(t.rng, count, ends=True))
+    cases = ("InfoNCE", dw.infonce(0.5)), ("triplet", dw.triplet(0.5))
+    moved = [
+        (name, at, case, *(descent(at, case, tied) for tied in BOTH))
+        for at, (name, case) in product(places, cases)
+    ]
 
-        for name, case in (("InfoNCE", dw.infonce(0.5)), ("triplet", dw.triplet(0.5))):
-            one, two = (descent(at, case, tied) for tied in BOTH)
-            linear.breaks(name, relative(two, 2 * one, 1e-6))
+    # L_simp and L_simp^beta: both towers give twice one's, plain and normalised.
+    name = r"population, $L_{simp}$ and $L^\beta_{simp}$"
+    linear = t.part(name, 1e-8, controls=pooled, draws=draws)
+    for at, case, unit in product(places, (dw.simple(), dw.simple(-0.5)), BOTH):
+        if not unit or len(at.net) > 1:
+            one, two = (descent(at, case, tied, unit) for tied in BOTH)
+            linear.add(relative(two, 2 * one, 1e-6))
+    for name, _, _, one, two in moved:
+        linear.breaks(name, relative(two, 2 * one, 1e-6))
 
-            # The leading part of Theorem 4: so do held weights, and not the loss itself.
-            first, tied = (descent(at, _held(at, case), both) for both in BOTH)
-            leading.add(relative(tied, 2 * first, 1e-6))
-            leading.breaks(name, relative(two, 2 * one, 1e-6))
+    # The leading part of Theorem 4: so do held weights, and not the loss itself.
+    leading = t.part("population, leading part of Theorem 4", 1e-8, controls=pooled, draws=draws)
+    for name, at, case, one, two in moved:
+        held, held_of_both = (descent(at, _held(at, case), tied) for tied in BOTH)
+        leading.add(relative(held_of_both, 2 * held, 1e-6))
+        leading.breaks(name, relative(two, 2 * one, 1e-6))
 
-            # InfoNCE and triplet: twice the operator, and theta of both towers.
-            xi, ours = pair_weights(at, case), operator(at, case, tied=True)
-            main, theta = (v.numpy() for v in (weighted(at, xi), residue(at, case, xi)))
-            theta_of_both = (ours - 2 * weighted(at, xi)).numpy()
-            right, once, twice = (
-                relative(at.times(2 * main + rest), two, 1e-6)
-                for rest in (theta_of_both, theta, 2 * theta)
-            )
-            other.add(right).breaks("theta once", once).breaks("theta doubled", twice)
-            if name == "InfoNCE":
-                off.append(dw.off_line(one, two))
+    # InfoNCE and triplet: twice the operator, and theta of both towers.
+    name = "population, InfoNCE and triplet, with another residue"
+    other = t.part(name, 1e-8, controls=pooled, draws=2 * draws)
+    for _, at, case, _, two in moved:
+        xi = pair_weights(at, case)
+        main, theta = (A.numpy() for A in (weighted(at, xi), residue(at, case, xi)))
+        theta_of_both = operator(at, case, tied=True).numpy() - 2 * main
+        right, once, twice = (
+            relative(at.times(2 * main + rest), two, 1e-6)
+            for rest in (theta_of_both, theta, 2 * theta)
+        )
+        other.add(right).breaks("theta once", once).breaks("theta doubled", twice)
+    off = [dw.off_line(one, two) for name, _, _, one, two in moved if name == "InfoNCE"]
     other.says(off=np.median(np.concatenate(off)))
 
 

@@ -36,7 +36,7 @@ def events(
     return node_means(w.numpy(), kids), lucky, w.numpy()
 
 
-def once_more(w: Array, kids: Children, c: Array | float) -> tuple[Array, Array, Array]:
+def from_all_states(w: Array, kids: Children, c: Array | float) -> tuple[Array, Array, Array]:
     """v, the printed right side of Eq. 164 and which nodes are lucky, from all states at once."""
     n, q = w.shape[-1], kids.q
     pick, k = np.indices([2 if q == 1 else 3] * n).reshape(n, -1).T, np.arange(n)
@@ -91,7 +91,7 @@ def _lack(kids: Children, c: Array | float, v: Array, copies: int = 1) -> Array:
 
 def _lack_again(w: Array, kids: Children, c: Array | float) -> tuple[Array, int]:
     """`_lack` of lucky nodes, -9 elsewhere; how many are lucky."""
-    v, right, lucky = once_more(w, kids, c)
+    v, right, lucky = from_all_states(w, kids, c)
     return np.where(lucky, right - v[..., 1] ** 2 + v[..., 0] ** 2, -9.0), int(lucky.sum())
 
 
@@ -134,7 +134,7 @@ def _several(t: Trial, count: int) -> None:
     (up,), v = w[0] @ means(kids)[0][0], node_means(w, kids)
     right = bounds(kids, 9.0).item()
     printed.says(up=up, gap=right - _lack(kids, 9.0, v).item(), right=right)
-    v, right, _ = once_more(w, kids, 9.0)
+    v, right, _ = from_all_states(w, kids, 9.0)
     printed.confirms(up=7e-4 + 7e-4 + 0.05 * 42.4264, gap=np.diff(v**2).item(), right=right.item())
 
 

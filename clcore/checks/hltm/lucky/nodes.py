@@ -11,7 +11,7 @@ import torch
 from scipy import special, stats
 
 from clcore.checks.hltm.lucky.event import Children, draw, heavier, hidden, leaves, node_means
-from clcore.checks.hltm.lucky.gap import COPIES, once_more
+from clcore.checks.hltm.lucky.gap import COPIES, from_all_states
 from clcore.checks.hltm.tail.gaussian_tail import log_orthant, page_bound
 from clcore.ledger import Trial, check, pooled, worst
 from clcore.reference import Array, tensors
@@ -28,8 +28,8 @@ def at_least_one(hits: Array, trials: int, nodes: Array) -> Array:
     return -np.expm1(nodes * np.log1p(-np.where(hits > 0, low, 0.0)))
 
 
-def _once_more(hits: Array, trials: int, nodes: Array) -> list[float]:
-    """`at_least_one` minus a half, by scipy."""
+def _over_half(hits: Array, trials: int, nodes: Array) -> list[float]:
+    """`at_least_one` minus a half, once more by scipy."""
     tests = (stats.binomtest(int(k), trials, alternative="greater") for k in hits)
     low = [test.proportion_ci(CONFIDENCE).low for test in tests]
     return [0.5 - (1 - p) ** n for p, n in zip(low, nodes.tolist(), strict=True)]
@@ -120,12 +120,12 @@ def _drawn(t: Trial, count: int, trials: int) -> None:
         w = draw(rng, count, trials, kids.rho.shape[-1])
         v = node_means(w.numpy(), kids)
         good = conclusions(w, kids, v, c)
-        hits, right = good.sum(-1), (good & (v[..., 1] > v[..., 0])).sum(-1)
+        hits, falling = good.sum(-1), (good & (v[..., 1] <= v[..., 0])).sum(-1)
         for eta in ETAS:
             nodes = asked(kids, c, eta)
             part.add(at_least_one(hits, trials, nodes) - (1 - eta))
         part.breaks("a single node", at_least_one(hits, trials, np.ones(count)) - (1 - eta))
-        exchanged = at_least_one(hits - right, trials, nodes) - (1 - eta)
+        exchanged = at_least_one(falling, trials, nodes) - (1 - eta)
         part.breaks("v_j(0) for v_j(1)", exchanged)
 
     # Fifty leaves: of positive polarities, then of signs that alternate.
@@ -169,7 +169,7 @@ def _heavier_below(t: Trial, count: int, trials: int) -> None:
     v, nodes = node_means(w.numpy(), kids), asked(kids, 9.0, 0.5)
 
     # The same from all states at once, with numpy's |N_mu|.
-    v_again, right, _ = once_more(w.numpy(), kids, 9.0)
+    v_again, right, _ = from_all_states(w.numpy(), kids, 9.0)
     large = np.abs(np.diff(v_again**2)[..., 0]) >= right
     gap = (w.numpy() * kids.rho[:, None]).sum(-1)
     plus, minus = (1 + kids.rho) / 2, (1 - kids.rho) / 2
@@ -178,14 +178,12 @@ def _heavier_below(t: Trial, count: int, trials: int) -> None:
 
     # As printed the gap is above 0; corrected, below.
     above, below = (conclusions(w, kids, v, 9.0, side).sum(-1) for side in (1, -1))
-    printed, mended = (
-        form("A- heavier", 0.0, ">=", controls=pooled) for form in (t.part, t.corrected)
-    )
+    printed, mended = t.both("A- heavier", 0.0, ">=", controls=pooled)
     for part, hits, again in ((printed, above, gap > 0), (mended, below, gap < 0)):
         part.add(at_least_one(hits, trials, nodes) - 0.5)
         part.breaks("a single node", at_least_one(below, trials, np.ones(count)) - 0.5)
         hits_again = (large & again).sum(-1)
-        part.fails_by(*_once_more(hits_again, trials, nodes_again))
+        part.fails_by(*_over_half(hits_again, trials, nodes_again))
         part.says(hits=hits.sum(), nodes=count * trials, trials=trials)
         part.confirms(hits=hits_again.sum())
 

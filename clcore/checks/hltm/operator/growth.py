@@ -313,7 +313,7 @@ def _off_factor(
 
 
 def _uninformed(w: tr.World) -> tr.World:
-    """This net on a tree whose root is independent of its children."""
+    """The net of w on a tree whose root is independent of its children."""
     flat = tr.rho(w)
     flat[:, [i - 1 for i, parent in enumerate(w.model.tree.parents) if parent == 0]] = 0
     return tr.explore(lt.binary(w.model.tree, torch.from_numpy(flat), 0.2), w.weights)

@@ -17,6 +17,12 @@ from clcore.ledger.trial import generator
 
 TRIALS, EPOCHS = 10, 50
 
+Nodes = pd.DataFrame
+"""`identities` of the runs: a row per run, latent and node, with the node's correlation with its
+latent at the start (initial), after an epoch (epoch1) and at the end (converged)."""
+Unrelated = pd.DataFrame
+"""`identities` of runs that train on views of unrelated objects."""
+
 
 def identities(runs: pd.DataFrame) -> pd.DataFrame:
     """One row a run, latent and node: low, width, seed, latent, node, and its correlation with the
@@ -99,7 +105,7 @@ def _shuffled(table: pd.DataFrame, statistic: Callable, over: Callable) -> float
 
 
 @check("ddn/rem17", on="runs")
-def rem17(t: Trial, table: pd.DataFrame, unrelated: pd.DataFrame) -> None:
+def rem17(t: Trial, table: Nodes, unrelated: Unrelated) -> None:
     """SimCLR amplifies initially lucky nodes into latents (Abstract; Secs. 5, 6.1.2).
 
     Protocol   SB-HLTM, L = 5, SimCLR (the runs of Tables 4 and 6), 10 nodes per latent: each

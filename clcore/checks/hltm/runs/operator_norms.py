@@ -19,6 +19,12 @@ from clcore.ledger.trial import generator
 
 GROWTH = 1.05  # at least, where the paper says only that a norm goes up
 
+Curves = pd.DataFrame
+"""`operator_summary` of the runs: a row per configuration, step, quantity and node, with the median
+over trials."""
+Unrelated = pd.DataFrame
+"""A row per run and step, of training on views of unrelated objects."""
+
 OPERATORS = ("own", "cov", "op", "unit")
 """Readings of "covariance operator", see `tree_statistics.operator_norms`."""
 
@@ -106,7 +112,7 @@ def _figure(t: Trial, nodes: tuple[str, ...], curves: pd.DataFrame, shuffled: pd
 
 
 @check("ddn/fig13", on="runs")
-def fig13(t: Trial, curves: pd.DataFrame, shuffled: pd.DataFrame) -> None:
+def fig13(t: Trial, curves: Curves, shuffled: Unrelated) -> None:
     """Norm of the covariance operator in training, children of the root (Figure 13).
 
     Protocol   App. D.1: norm of the operator of z_s0 and z_s1 in training, medians of 30 trials
@@ -123,7 +129,7 @@ def fig13(t: Trial, curves: pd.DataFrame, shuffled: pd.DataFrame) -> None:
 
 
 @check("ddn/fig14", on="runs")
-def fig14(t: Trial, curves: pd.DataFrame, shuffled: pd.DataFrame) -> None:
+def fig14(t: Trial, curves: Curves, shuffled: Unrelated) -> None:
     """Norm of the covariance operator in training, lower latents (Figure 14).
 
     Protocol   norm of the covariance operator of the lower latents z_s010 and z_s1100 in training

@@ -29,6 +29,14 @@ ORDERS = {"stage": ("initial", "epoch1", "converged"), "low": (0.7, 0.8, 0.9), "
 SHOWN = {"stage": "{}", "low": "delta = {}", "width": "{} nodes"}
 SHUFFLES = 200  # of a control: labels exchanged at random, the median of what they give
 
+Runs = pd.DataFrame
+"""A row per run (seed, width, polarities from `low` to 1) and step, under the paper's loss; nc_s101
+and the like: the normalised correlation of z_s101 with its nodes."""
+Released = pd.DataFrame
+"""The runs under the loss of the authors' program, in the same columns."""
+Unrelated = pd.DataFrame
+"""Runs that train on views of unrelated objects, in the same columns."""
+
 
 def _name(path: str) -> str:
     return f"zs{path}" if path else "z0"
@@ -197,7 +205,7 @@ def _told(found: dict[tuple, float]) -> str:
 
 
 @check("ddn/tab6", on="runs")
-def tab6(t: Trial, runs: pd.DataFrame, released: pd.DataFrame) -> None:
+def tab6(t: Trial, runs: Runs, released: Released) -> None:
     """Correlation of five latents with their best nodes, in training (Table 6).
 
     Protocol   SB-HLTM, L = 5, SimCLR with the NCE loss, 2 and 10 nodes per latent, polarities
@@ -230,7 +238,7 @@ def tab6(t: Trial, runs: pd.DataFrame, released: pd.DataFrame) -> None:
 
 
 @check("ddn/tab4", on="runs")
-def tab4(t: Trial, runs: pd.DataFrame, released: pd.DataFrame) -> None:
+def tab4(t: Trial, runs: Runs, released: Released) -> None:
     """Correlation of the topmost latent with its best node (Table 4).
 
     Protocol   the runs of Table 6 (SB-HLTM, L = 5, SimCLR): root and best node, at start and end.
@@ -274,7 +282,7 @@ def _trends(
 
 
 @check("ddn/rem11", on="runs")
-def rem11(t: Trial, runs: pd.DataFrame) -> None:
+def rem11(t: Trial, runs: Runs) -> None:
     """Correlation is higher with over-parameterisation and in lower layers (App. D.1, trends 1-3).
 
     Protocol   the printed numbers of Table 6 (SB-HLTM, L = 5, SimCLR), and our runs of it.
@@ -336,7 +344,7 @@ def _weak() -> float:
 
 
 @check("ddn/rem12", on="runs")
-def rem12(t: Trial, runs: pd.DataFrame, shuffled: pd.DataFrame) -> None:
+def rem12(t: Trial, runs: Runs, shuffled: Unrelated) -> None:
     """Intermediate layers learn the tree's latents unsupervised (Sec. 7; Sec. 6.1.2).
 
     Protocol   SB-HLTM, L = 5, SimCLR (the runs of Tables 4 and 6), paired over seeds and trees.

@@ -271,7 +271,7 @@ def lem7(tr: Part, free: Part, sb: Part, interval: Part) -> None:
 
 
 def _solved(equations: list[sympy.Expr], c: Any) -> dict:
-    """The other entries as functions of c_11."""
+    """The entries c_00, c_01, c_10 as functions of c_11, from linear equations."""
     (found,) = sympy.linsolve(equations, [c[0, 0], c[0, 1], c[1, 0]])
     return dict(zip((c[0, 0], c[0, 1], c[1, 0]), found, strict=True))
 

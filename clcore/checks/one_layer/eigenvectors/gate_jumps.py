@@ -95,7 +95,8 @@ def _one(rng: np.random.Generator) -> Groups:
 
 
 def two_groups(rng: np.random.Generator, count: int) -> Groups:
-    """Random worlds as in the module's first lines; the second group repels in all directions u."""
+    """Random worlds of two groups of points: the first has an LME w_*; the second lies in the plane
+    w_*^T x = 0 and comes into sight wherever w turns, which repels in all directions u."""
     return Groups(
         *(np.stack(parts) for parts in zip(*(_one(rng) for _ in range(count)), strict=True))
     )
@@ -117,7 +118,8 @@ def turned(groups: Groups, e: float) -> Array:
 
 def excess(groups: Groups, e: float) -> tuple[Array, Array]:
     """(u^T P_v A(v) v + gap e) / (gap e^2) of nl Eq. 65 with rho = 0, and the quotient that rho
-    bounds over the gap, both `b s`."""
+    bounds over the gap, both
+    [draws, directions]."""
     here = operator(groups.x, groups.phi, groups.w)
     over, rough = [], []
     v_all = turned(groups, e)
@@ -133,7 +135,7 @@ def excess(groups: Groups, e: float) -> tuple[Array, Array]:
 
 
 def growth(groups: Groups) -> Array:
-    """Growth a step of the distance from w_* along the flow of nl Eq. 7, `b s`."""
+    """Growth per step of the distance from w_* along the flow of nl Eq. 7, [draws, directions]."""
     x, w, phi = tensors(groups.x, groups.w, groups.phi)
     world = one_layer.samples(x[:, None], (phi @ phi.mT)[:, None])
     if not bool(one_layer.locally_maximal(one_layer.samples(x, phi @ phi.mT), w).all()):
@@ -153,14 +155,15 @@ def euler(A: Callable[[Array], Array], v: Array, pace: Array | float, steps: int
 
 
 def excess_again(groups: Groups, e: float) -> Array:
-    """`excess` by the library's flow, which takes no A(v), `b s`."""
+    """`excess` by the library's flow, which takes no A(v), [draws, directions]."""
     x, phi, v = tensors(groups.x, groups.phi, turned(groups, e))
     flow = one_layer.flow(one_layer.samples(x[:, None], (phi @ phi.mT)[:, None]), v).numpy()
     return ((flow * groups.u).sum(-1) / (e * groups.gap[:, None]) + 1) / e
 
 
 def leaky_points(rng: np.random.Generator, count: int, off: float = 0.0) -> tuple[Array, ...]:
-    """(1, -a), -(1, a) / SLOPE, (0, +-c), turned at random: points `b 4 2`, w_* `b 2`, u `b 2`.
+    """(1, -a), -(1, a) / SLOPE, (0, +-c), turned at random: points [draws, 4, 2], w_* and
+    u [draws, 2].
 
     w_* is the image of e_1, with A = diag(1/2, less); next to it, towards u, the second eigenvalue
     is more than 1/2. `off` moves the last two points to (off, +-c), and the others so that A(w_*)
@@ -179,7 +182,7 @@ def leaky_points(rng: np.random.Generator, count: int, off: float = 0.0) -> tupl
 
 
 def leaky_operator(x: Array, v: Array) -> Array:
-    """A(v) of equal masses, alpha = 1, h'(0) = 1 up to rounding, `b d d`."""
+    """A(v) of equal masses, alpha = 1, h'(0) = 1 up to rounding, [draws, d, d]."""
     drive = (x * v[:, None]).sum(-1)
     gate = np.where(drive > -1e-12 * np.linalg.norm(x, axis=-1), 1.0, SLOPE)
     gated = x * gate[..., None]
@@ -188,9 +191,8 @@ def leaky_operator(x: Array, v: Array) -> Array:
 
 
 def leaky_growth(x: Array, w: Array, u: Array) -> tuple[Array, Array]:
-    """Growth a step of the distance from w_* along the flow of nl Eq. 7, started towards u; and the
-    quotient that rho bounds over the gap, on both sides. Each `b`.
-    """
+    """Growth per step of the distance from w_* along the flow of nl Eq. 7, started towards u; and
+    the quotient that rho bounds over the gap, on both sides; [draws] each."""
     here = leaky_operator(x, w)
     values, vectors = np.linalg.eigh(here)
     gap = values[:, 1] - values[:, 0]
@@ -208,7 +210,7 @@ def leaky_growth(x: Array, w: Array, u: Array) -> tuple[Array, Array]:
 
 
 def leaky_growth_again(x: Array, w: Array, u: Array) -> Array:
-    """The growth of `leaky_growth` by `leaky_operator`, `b`."""
+    """The growth of `leaky_growth` by `leaky_operator`, [draws]."""
     start = np.sqrt(1 - START**2) * w + START * u
     end = euler(lambda v: leaky_operator(x, v), start, 50 / x.var(1).sum(-1, keepdims=True))
     return (np.linalg.norm(end - w, axis=-1) / START) ** (1 / STEPS) - 1

@@ -7,6 +7,7 @@ A jumps.
 
 import math
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ def lmes(parts: ro.Parts, radius: float, starts: Array) -> torch.Tensor:
 
 
 def _family(t: Trial, share: float, power: float | None = None) -> tuple:
-    """`tight` of 4 t.draws families, and a start near each LME: (A, w, v)."""
+    """4 t.draws families of `tight`, and a start near each LME: (A, w, v)."""
     n = 4 * t.draws
     A, w, second, _ = tight(t.rng, n, np.full(n, share), power)
     side = np.where(t.rng.random((n, 1)) < 0.7, second, across(t.rng, w))
@@ -90,7 +91,7 @@ def _family(t: Trial, share: float, power: float | None = None) -> tuple:
 
 
 def _growth(A: Callable[[Array], Array], w: Array, v: Array) -> Array:
-    """Growth a step of the distance from w along the flow of Eq. 7 from v."""
+    """Growth per step of the distance from w along the flow of Eq. 7 from v."""
     far, near = (np.linalg.norm(x - w, axis=-1) for x in (jumps.euler(A, v, 0.5, 399), v))
     return (far / near) ** (1 / 400) - 1
 
@@ -206,7 +207,8 @@ def _four_points(part: Part) -> None:
 
 
 def _excess_of_laws(t: Trial) -> Iterator[tuple[Array, list[float]]]:
-    """The excess over Eq. 65 at the LMEs of continuous laws, for each turn e, over e^2; twice."""
+    """For each continuous law and turn e: the excess over Eq. 65 at its LMEs, over e^2, and once
+    more by `unit_ball`."""
     for p, radius in laws(t.rng, min(t.draws, 6), 2):
         parts = ro.uniform(p)
         centre = lmes(parts, radius, sphere(t.rng, 6, 2))
@@ -247,29 +249,34 @@ def eq65(t: Trial) -> None:
     n = 4 * t.draws
     share = t.rng.uniform(0.2, 0.98, n)
     A, w, second, gap = tight(t.rng, n, share)
-    base, rho = A(w), share * gap
+    some, base, rho = across(t.rng, w), A(w), share * gap
     top = np.einsum("bi,bij,bj->b", w, base, w)
 
-    # Eq. 60, along phi_2, where it is attained, and along random u; and the excess of Eq. 65 there.
-    eq60 = t.part("Eq. 60", 1e-12, controls=typical, draws=n)
-    smooth, smooth_again, alone = [], [], np.zeros(n)
-    for u in (second, across(t.rng, w)):
-        form = np.einsum("bi,bij,bj->b", u, base, u) - top
-        eq60.add(form + gap)
-        for e in (1e-2, 1e-3):
-            v = np.sqrt(1 - e**2) * w + e * u
-            push = (pushed(A(v), v) * u).sum(-1) / e
-            smooth.append((push + gap - rho) / e)
-            again = _push_again(form, (second * u).sum(-1), rho, e)
-            smooth_again.append((again + gap - rho) / e)
-            if u is second:
-                alone = (push + gap) / e  # at the smaller turn
-        if u is second:
-            eq60.breaks("twice the gap", form + 2 * gap)
+    def form(u: Array) -> Array:
+        """u^T (A(w_*) - lambda_*) u."""
+        return np.einsum("bi,bij,bj->b", u, base, u) - top
 
-    # The excess of Eq. 65 of continuous laws, and where A jumps: families, and a second group.
+    def push(u: Array, e: float) -> Array:
+        """u^T P_v A(v) v / e, v turned by e towards u."""
+        v = np.sqrt(1 - e**2) * w + e * u
+        return (pushed(A(v), v) * u).sum(-1) / e
+
+    # Eq. 60, along phi_2, where it is attained, and along random u.
+    eq60 = t.part("Eq. 60", 1e-12, controls=typical, draws=n)
+    eq60.add(form(second) + gap, form(some) + gap)
+    eq60.breaks("twice the gap", form(second) + 2 * gap)
+
+    # The excess of Eq. 65 along these u, and of continuous laws; and without rho in the bound.
+    smooth, smooth_again = [], []
+    for u, e in product((second, some), (1e-2, 1e-3)):
+        again = _push_again(form(u), (second * u).sum(-1), rho, e)
+        smooth.append((push(u, e) + gap - rho) / e)
+        smooth_again.append((again + gap - rho) / e)
     found = list(_excess_of_laws(t))
     continuous, of_laws = ([v[k] for v in found] for k in (0, 1))
+    alone = (push(second, 1e-3) + gap) / 1e-3
+
+    # The excess where A jumps: of families, and of a second group of points.
     jump, w, second, gap = tight(t.rng, n, share, power=0)
     groups, leaps, leaps_again = jumps.two_groups(t.rng, min(t.draws, 10)), [], []
     for e in (1e-3, 1e-4):

@@ -42,10 +42,10 @@ def push(
     # In lots of angles whose pairs stay in the processor's cache: about half of the time.
     size = max(1, LOT // len(x) ** 2)
     lots = (angle[k : k + size] for k in range(0, len(angle), size))
-    return np.concatenate([_push(x, lot, tau, slope, scale) for lot in lots])
+    return np.concatenate([_push_of_lot(x, lot, tau, slope, scale) for lot in lots])
 
 
-def _push(x: Array, angle: Array, tau: float | None, slope: float, scale: str) -> Array:
+def _push_of_lot(x: Array, angle: Array, tau: float | None, slope: float, scale: str) -> Array:
     """`push` of a lot of angles."""
     w = np.stack([np.cos(angle), np.sin(angle)], -1)
     u, across = w @ x.T, np.stack([-w[:, 1], w[:, 0]], -1) @ x.T

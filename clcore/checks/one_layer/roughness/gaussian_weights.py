@@ -1,6 +1,8 @@
 """nl's remarks on Gaussian alpha after Corollary 2: a small z_0, less roughness, more optima."""
 
 import math
+from collections.abc import Callable
+from itertools import chain
 
 import numpy as np
 import torch
@@ -56,21 +58,24 @@ def rem9(t: Trial) -> None:
 def _roughness(t: Trial) -> None:
     """rho, and rho relative to the gap, under the Gaussian importance over those under the uniform,
     at points that are LMEs under both."""
-    low = t.part("roughness can be much smaller", 0.1, controls=pooled)
-    beside = t.part("and smaller beside the gap", 0.8, controls=pooled)
-    middle = []
+    rates = []
     for _ in range(min(t.draws, 8)):
         tau = float(t.rng.uniform(0.03, 0.08))
         law = front(t.rng, tau)
-        plain, kernel, wide = (at_axis(law, v) for v in (None, tau, 100.0))
-        assert min(plain.gap, kernel.gap) > 0
-        for part, own, other in (
-            (low, kernel.rho / plain.rho, wide.rho / plain.rho),
-            (beside, *(r.rho / r.gap / (plain.rho / plain.gap) for r in (kernel, wide))),
-        ):
-            part.add(own).breaks("tau = 100", other)
-        middle.append(at_axis(law, 0.3).rho / plain.rho)
-    low.says(middle=np.median(middle))
+        rates.append([at_axis(law, v) for v in (None, tau, 100.0, 0.3)])
+        assert min(rates[-1][0].gap, rates[-1][1].gap) > 0
+
+    # rho under the Gaussian importance over that under the uniform one.
+    low = t.part("roughness can be much smaller", 0.1, controls=pooled)
+    for plain, kernel, wide, _ in rates:
+        low.add(kernel.rho / plain.rho).breaks("tau = 100", wide.rho / plain.rho)
+    low.says(middle=np.median([middle.rho / plain.rho for plain, _, _, middle in rates]))
+
+    # The same of rho relative to the gap.
+    beside = t.part("and smaller beside the gap", 0.8, controls=pooled)
+    for plain, kernel, wide, _ in rates:
+        own, other = (r.rho / r.gap / (plain.rho / plain.gap) for r in (kernel, wide))
+        beside.add(own).breaks("tau = 100", other)
 
 
 def _cause(t: Trial) -> None:
@@ -97,40 +102,57 @@ def _cause(t: Trial) -> None:
 def _augmented(t: Trial) -> None:
     """The last words with augmented views: an LME with rho above the gap under alpha = 1, which the
     flow leaves, attracts under the Gaussian alpha, frozen there: rho is lower and below the gap."""
+    rng = t.stream("augmented views")
+    laws = [gate_views.three(rng) for _ in range(min(t.draws, 8))]
+
+    # Under alpha = 1 the flow leaves, under the Gaussian alpha it returns.
     made = t.part("by lowering the roughness, augmented views")
-    close = t.part("augmented views: the rate is rho - gap", 0.1)
-    rng, lower = t.stream("augmented views"), []
-    for _ in range(min(t.draws, 8)):
-        even, gaussian = gate_views.three(rng)
+    for even, gaussian in laws:
         made.add(gaussian.rate() / gaussian.gap).breaks("alpha = 1", even.rate() / even.gap)
-        lower.append(abs(gaussian.rho) / even.rho)
-        for law in (even, gaussian):
-            close.add(abs(law.rate() - (law.rho - law.gap)) / law.gap)
+    made.says(lower=np.median([abs(gaussian.rho) / even.rho for even, gaussian in laws]))
+
+    # The rate of both is rho - gap.
+    close = t.part("augmented views: the rate is rho - gap", 0.1)
+    for law in chain(*laws):
+        close.add(abs(law.rate() - (law.rho - law.gap)) / law.gap)
+    for even, _ in laws:
         close.breaks("-(gap + rho)", abs(even.rate() + even.rho + even.gap) / even.gap)
-    made.says(lower=np.median(lower))
 
 
 def _optima(t: Trial) -> None:
     """The surplus of stable angles over alpha = 1, in standard errors, of four clusters."""
-    more = t.part("can lead to more optima", 4.0, ">=", draws=5 * min(t.draws, 16))
-    linear = t.part(LINEAR, 4.0, ">=", draws=5 * min(t.draws, 16))
-    sharp, mild, broad = [], [], []
-    straight: dict[str, list[int]] = {"follows": [], "broad": []}
+    clouds, taus = [], []
     for _ in range(5 * min(t.draws, 16)):
         centres = 1.5 * t.rng.standard_normal((4, 2))
         cloud = centres[t.rng.integers(0, 4, 60)] + 0.3 * t.rng.standard_normal((60, 2))
-        x = torch.tensor(cloud)
-        plain, plain_linear = len(circle.stable_angles(x, grid=GRID)), _linear_optima(cloud, None)
-        for tau, out in ((float(t.rng.choice([0.05, 0.2])), sharp), (1.0, mild), (1e6, broad)):
-            kernel = circle.gaussian_importance(tau)
-            out.append(len(circle.stable_angles(x, importance=kernel, grid=GRID)) - plain)
-            if out is not mild:
-                gain = _linear_optima(cloud, tau) - plain_linear
-                straight["follows" if out is sharp else "broad"].append(gain)
+        clouds.append(cloud)
+        taus.append(float(t.rng.choice([0.05, 0.2])))
+
+    kernels = taus, [1e6] * len(taus), [1.0] * len(taus)
+
+    # A ReLU node.
+    more = t.part("can lead to more optima", 4.0, ">=", draws=len(clouds))
+    sharp, broad, mild = (_gained(_relu_optima, clouds, each) for each in kernels)
     more.add(in_errors(sharp)).breaks("tau = 1e6", in_errors(broad))
-    linear.add(in_errors(straight["follows"])).breaks("tau = 1e6", in_errors(straight["broad"]))
-    linear.says(mean=np.mean(straight["follows"]), relu=np.mean(sharp))
     more.says(mean=np.mean(sharp), fewer=sum(m < 0 for m in sharp), mild=np.mean(mild))
+
+    # A linear node.
+    linear = t.part(LINEAR, 4.0, ">=", draws=len(clouds))
+    straight, broad = (_gained(_linear_optima, clouds, each) for each in kernels[:2])
+    linear.add(in_errors(straight)).breaks("tau = 1e6", in_errors(broad))
+    linear.says(mean=np.mean(straight), relu=np.mean(sharp))
+
+
+def _gained(optima: Callable, clouds: list[np.ndarray], taus: list[float]) -> list[int]:
+    """How many optima each cloud has more under its Gaussian alpha than under alpha = 1."""
+    pairs = zip(clouds, taus, strict=True)
+    return [optima(cloud, tau) - optima(cloud, None) for cloud, tau in pairs]
+
+
+def _relu_optima(cloud: np.ndarray, tau: float | None) -> int:
+    """How many angles are stable for a ReLU node, tau of the Gaussian alpha (None: alpha = 1)."""
+    importance = None if tau is None else circle.gaussian_importance(tau)
+    return len(circle.stable_angles(torch.tensor(cloud), importance=importance, grid=GRID))
 
 
 def _linear_optima(cloud: np.ndarray, tau: float | None) -> int:

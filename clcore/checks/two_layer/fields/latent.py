@@ -44,7 +44,7 @@ def filters(rng: np.random.Generator, model: field_latent.Model, M: int) -> Arra
 
 
 class Law(NamedTuple):
-    """Of the stacked gated inputs by enumeration: V, and V given each z, [draws, q, q]."""
+    """Covariance of the stacked gated inputs by enumeration, [draws, q, q]; and given each z."""
 
     covariance: Array
     given: list[Array]

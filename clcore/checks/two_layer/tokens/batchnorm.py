@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pandas as pd
 
-from clcore.checks.two_layer.tokens.runs import MUCH, REPEATS, ahead, evidence, panel
+from clcore.checks.two_layer.tokens.runs import MUCH, REPEATS, Runs, ahead, evidence, panel
 from clcore.ledger import Trial, check
 
 ZETAS = (2.0, 5.0, 10.0)
@@ -30,7 +30,7 @@ def _cells(runs: pd.DataFrame, norm: str) -> set[float]:
 
 
 @check("nl/fig11", on="runs")
-def fig11(t: Trial, runs: pd.DataFrame, column: str = "chi_plus", norm: str = "mean") -> None:
+def fig11(t: Trial, runs: Runs, column: str = "chi_plus", norm: str = "mean") -> None:
     """Matching score for tokens of unequal norm, with and without BatchNorm (Figure 11).
 
     Protocol   the token experiment with embeddings of norms zeta and 1/zeta, zeta = 2, 5, 10, ReLU

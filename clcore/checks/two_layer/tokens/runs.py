@@ -30,6 +30,12 @@ OF_NETS = "ReLU finds "
 """How the parts begin that are measured on nets of Fig. 5."""
 NETS = {"relu": "ReLU", "leaky_relu": "leaky ReLU"}
 """Activations with a name of their own in words."""
+Runs = pd.DataFrame
+"""A row per run (panel, activation, P, filters, seed) and step: chi_plus and chi_minus of Eq. 16,
+or the program's scores."""
+Nets = pd.DataFrame
+"""A row per net of Fig. 5 (activation, tokens, seed), before and after training: shares of fields
+in which all tokens of the set are found, any, and others."""
 NAMES = {"chi_plus": "scored by Eq. 16", "released_plus": "by the program's score"}
 
 
@@ -104,7 +110,7 @@ def _listed(values: pd.Series, places: int) -> str:
 
 
 @check("nl/fig4", on="runs")
-def fig4(t: Trial, runs: pd.DataFrame, column: str = "chi_plus", much: float = MUCH) -> None:
+def fig4(t: Trial, runs: Runs, column: str = "chi_plus", much: float = MUCH) -> None:
     """Matching score of linear and nonlinear networks, InfoNCE and quadratic loss (Figure 4, Sec.
     5.1).
 
@@ -185,7 +191,7 @@ def _losses(t: Trial, runs: pd.DataFrame, column: str, letter: str = "") -> None
 
 
 @check("nl/fig10", on="runs")
-def fig10(t: Trial, runs: pd.DataFrame, column: str = "chi_plus") -> None:
+def fig10(t: Trial, runs: Runs, column: str = "chi_plus") -> None:
     """Matching and irrelevant-matching scores with the quadratic loss (Figure 10).
 
     Protocol   the token experiment with the quadratic loss and InfoNCE, ReLU nets.
@@ -197,7 +203,7 @@ def fig10(t: Trial, runs: pd.DataFrame, column: str = "chi_plus") -> None:
 
 
 @check("nl/fig9", on="runs")
-def fig9(t: Trial, runs: pd.DataFrame, column: str = "chi_minus") -> None:
+def fig9(t: Trial, runs: Runs, column: str = "chi_minus") -> None:
     """Matching and irrelevant-matching scores with InfoNCE, more activations (Figure 9).
 
     Protocol   the token experiment with InfoNCE, ReLU, linear and other activations.
@@ -245,7 +251,7 @@ def _inside(
 
 
 @check("nl/rem22", on="runs")
-def rem22(t: Trial, runs: pd.DataFrame, nets: pd.DataFrame, column: str = "chi_minus") -> None:
+def rem22(t: Trial, runs: Runs, nets: Nets, column: str = "chi_minus") -> None:
     """Filters concentrate on the tokens supported by the generators (Sec. 5.1).
 
     Protocol   the token experiment at P = 1, 3, 5, its nets of Fig. 5, and nets trained with
@@ -272,7 +278,7 @@ def _mean(runs: pd.DataFrame, column: str, sizes: tuple[int, ...]) -> float:
 
 
 @check("nl/fig5", on="runs")
-def fig5(t: Trial, nets: pd.DataFrame) -> None:
+def fig5(t: Trial, nets: Nets) -> None:
     """Filters learned by ReLU and linear networks in ten receptive fields (Figure 5).
 
     Protocol   nets of the token experiment at P = 3, beta = 5: of each the share of fields in which

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from clcore import ledger, stats
-from clcore.checks.two_layer.tokens.runs import NAMES, REPEATS, cells, evidence
+from clcore.checks.two_layer.tokens.runs import NAMES, REPEATS, Runs, cells, evidence
 from clcore.ledger import Part, Trial, check
 
 SHARE = 0.9
@@ -68,7 +68,7 @@ def _gains(table: pd.DataFrame, value: str) -> list[pd.Series]:
 
 
 @check("nl/tab1", on="runs")
-def tab1(t: Trial, runs: pd.DataFrame, column: str = "chi_plus") -> None:
+def tab1(t: Trial, runs: Runs, column: str = "chi_plus") -> None:
     """Matching score for four BatchNorm variants, tokens of unequal norm (Table 1).
 
     Protocol   the token experiment at zeta = 10 with four variants of BatchNorm, ReLU nets,
