@@ -118,8 +118,9 @@ def _alpha_follows(rng: np.random.Generator) -> tuple[Array, Array, float]:
         raise ValueError("expected starts of positive energy")
     views = rng.standard_normal((2, 40, 16, 4)).cumsum(0)
     nets = tensors(*(0.3 * w for w in layers(rng, 40, (4, 3, 2))))
-    least, positive = _least_norm(nets, following(*views, 0.5))
-    share = (least[positive] < 1e3).double().mean().item()
+    X = following(*views, 0.5)
+    least, begins = _least_norm(nets, X)[0], dl.energy(nets, X(nets))
+    share = (least[begins > 0] < 1e3).double().mean().item()
     return ours.numpy(), np.full(20, brentq(pull, 0.01, 3)), share
 
 

@@ -323,14 +323,14 @@ def eq157(t: Trial) -> None:
 
 
 def _small_for_large_rank(t: Trial, count: int, r: int = 40) -> None:
-    """r P[E_c(r)] over 2 (1 - delta/2)^(r/2 + 1), which Eq. 157 gives for r' = r/2."""
+    """P[E_c(r)] over (1 - delta/2)^(r' + 1)/(r' + 1) with r' = r/2, as Eq. 157 has it."""
     delta = t.rng.uniform(0.5, 1, (count, 1))
     more = t.rng.uniform(0, 1, (count, r)) * (np.arange(count) % 2)[:, None]
     lead = (more + (np.arange(r) < r / 2)) * delta
     lead[:, -1] = 0  # rank r: the half before leads by delta, in every second draw by more
     close = t.rng.uniform(0, 1, (count, r)) * 10 ** t.rng.uniform(-6, -3, (count, 1))
     part = t.both("exponentially small for large r", 1.0, controls=worst)
-    scale = r / (2 * (1 - delta[:, 0] / 2) ** (r // 2 + 1))
+    scale = (r // 2 + 1) / (1 - delta[:, 0] / 2) ** (r // 2 + 1)
 
     def last(e: Array) -> Array:
         e = -np.sort(-e, -1)
