@@ -1,6 +1,7 @@
 """What the names in some lines of a check stand for: functions of clcore by what their docstrings
 say (of the library the first paragraph), constants by their values, the tables that a check of runs
-takes by the words on their types. Nothing is imported."""
+takes by the words on their types, classes with those of their members that the lines use. Nothing
+is imported."""
 
 import ast
 import re

@@ -28,9 +28,6 @@ FEEDS = ("add", "breaks", "fails_by", "says", "confirms", "proves")
 MARKERS = ("breaks",)
 """Methods whose first argument is the name of something else."""
 
-_MANY = 20
-"""More parameters than any helper has."""
-
 Hits = Callable[[Function, str], Iterator[Any]]
 
 
@@ -224,20 +221,21 @@ def _handed_to(
     take it."""
     for call in (n for n in holders.nodes(function) if isinstance(n, ast.Call)):
         given = [*enumerate(call.args), *((k.arg, k.value) for k in call.keywords)]
-        places = [place for place, value in given if handed(value)]
-        rows = [
-            n for n, v in enumerate(call.args) if isinstance(v, ast.Starred) and handed(v.value)
-        ]
-        places += range(min(rows), _MANY) if rows else ()  # it could be any from there on
+        stars = {n: v.value for n, v in enumerate(call.args) if isinstance(v, ast.Starred)}
+        places = [place for place, value in given if handed(stars.get(place, value))]
         other = named(function, call.func) if places else None
         if not other or not isinstance(other.node, ast.FunctionDef) or other == function:
             continue
-        parameters = dict(enumerate(arg.arg for arg in other.node.args.args))
-        stars = [n for n, value in enumerate(call.args) if isinstance(value, ast.Starred)]
-        if any(isinstance(place, int) and place > min(stars) for place in places if stars):
-            places = [*parameters]  # behind a star it could be any of them
-        taken = (parameters.get(p, "") if isinstance(p, int) else p for p in places)
-        yield other, frozenset(filter(None, taken))
+        parameters = [arg.arg for arg in other.node.args.args]
+        taken: set[str] = set()
+        for place in places:
+            if not isinstance(place, int):
+                taken.update([place] if place else [])
+            elif place < min(stars, default=place + 1):
+                taken.update(parameters[place : place + 1])
+            else:
+                taken.update(parameters[min(stars) :])  # from a star on it could be any of them
+        yield other, frozenset(taken)
 
 
 def _handed_on(
