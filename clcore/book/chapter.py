@@ -106,10 +106,10 @@ class Chapter:
             self._set_aside(name, table)
             return
         base = _paths.root() / "data" / "recorded" / (of or self.name) / name
-        if more := _more(base.with_suffix(".csv"), table):
+        if more := _more(_file(base, "csv"), table):
             log.warning(
                 "%s stays, for it has %s; this run's table is in %s, to be put there by hand",
-                _paths.shown(base.with_suffix(".csv")),
+                _paths.shown(_file(base, "csv")),
                 more,
                 _paths.shown(self._set_aside(name, table)),
             )
@@ -124,14 +124,14 @@ class Chapter:
     def _set_aside(self, name: str, table: "pd.DataFrame") -> Path:
         base = _folders.begin(_folders.build() / "unrecorded") / self.name / name
         self._write(base, table)
-        return base.with_suffix(".csv")
+        return _file(base, "csv")
 
     def _write(self, base: Path, table: "pd.DataFrame") -> None:
         from clcore._files import write_atomic, write_json
 
         csv = table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
-        write_json(base.with_suffix(".json"), self.provenance() | {"parameters": self.parameters})
-        write_atomic(base.with_suffix(".csv"), csv.encode())
+        write_json(_file(base, "json"), self.provenance() | {"parameters": self.parameters})
+        write_atomic(_file(base, "csv"), csv.encode())
 
     def recorded(self, name: str, of: str | None = None) -> "tuple[pd.DataFrame, dict] | None":
         """A recorded full-size result and its provenance, or None when there is none yet.
@@ -143,10 +143,10 @@ class Chapter:
         from clcore._files import read_json
 
         base = _paths.root() / "data" / "recorded" / (of or self.name) / name
-        if not base.with_suffix(".csv").exists():
+        if not _file(base, "csv").exists():
             return None
         remedy = "restore it from the repository, or run the chapter with profile=paper"
-        return pd.read_csv(base.with_suffix(".csv")), read_json(base.with_suffix(".json"), remedy)
+        return pd.read_csv(_file(base, "csv")), read_json(_file(base, "json"), remedy)
 
     def beside(self, name: str, table: "pd.DataFrame", on: "str | list[str]") -> "pd.DataFrame":
         """Record a table, and return it with the recorded full-size run's columns next to its own.
@@ -240,6 +240,11 @@ def start(name: str, namespace: dict[str, Any]) -> Chapter:
     if shell is not None:
         shell.events.register("pre_run_cell", lambda info: ledger.start_clock())
     return here
+
+
+def _file(base: Path, kind: str) -> Path:
+    """The file of a table; its name may have a point in it, as tokens-t0.5."""
+    return base.with_name(f"{base.name}.{kind}")
 
 
 def _more(present: Path, table: "pd.DataFrame") -> str:

@@ -41,6 +41,18 @@ def test_another_chapters_record_can_be_read(here):
     assert found.share.tolist() == pytest.approx([2 / 3, 2.0]) and provenance["chapter"] == "x"
 
 
+def test_a_name_with_a_point_is_a_table_of_its_own(here, tmp_path):
+    here("paper").record("shares-t0.5", table(2.0))
+    here("paper").record("shares-t0.2", table(3.0))
+    for name, share in (("shares-t0.5", 2.0), ("shares-t0.2", 3.0)):
+        found, _ = here("book").recorded(name)
+        assert found.share.tolist() == pytest.approx([share / 3, share])
+    folder = tmp_path / "data" / "recorded" / "x"
+    assert sorted(file.name for file in folder.iterdir()) == [
+        f"shares-t0.{n}.{kind}" for n in (2, 5) for kind in ("csv", "json")
+    ]
+
+
 def test_a_chapter_may_record_in_a_folder_of_another_name(here, tmp_path):
     here("paper").record("shares", table(2.0), of="y")
     assert (tmp_path / "data" / "recorded" / "y" / "shares.csv").is_file()

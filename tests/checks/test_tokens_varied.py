@@ -89,9 +89,7 @@ def test_slopes_without_the_factor():
 @pytest.mark.parametrize("name", ["paper", "released", "sum"])
 def test_cells_of_table_1(name):
     """nl/tab1: cells that agree, by Eq. 16 and by the program's score."""
-    found = [
-        table1.beside_ours(recorded(name), column) for column in ("chi_plus", "released_plus")
-    ]
+    found = [table1.beside_ours(recorded(name), column) for column in ("chi_plus", "released_plus")]
     agree = [str(table.agrees.sum()) for table in found]
     assert [len(table) for table in found] == [64, 64]
     texts = [
