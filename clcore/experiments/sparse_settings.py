@@ -15,7 +15,8 @@ from clcore.theory.sparse.sparse_coding import warm_std
 PRS = (0.1, 0.2, 0.3)
 FEW, MANY, SETTLES = 3, 5, 15
 """Runs of a panel: the paper's three or five; fifteen where five leave an order to chance (Figs. 8,
-9), or three whether a curve rises (Figs. 5, 12, 14, 15)."""
+9; sixty are recorded of four panels, where fifteen did), or three whether a curve rises (Figs. 5,
+12, 14, 15)."""
 
 
 def _set(model: str, seeds: int = MANY, prs: Sequence[float] = PRS, **settings: Any) -> dict:
