@@ -316,7 +316,7 @@ def test_without_a_commit_the_newest_is_installed_and_that_is_told(tmp_path, mon
     said = launch.write([path], tmp_path / "out", "https://github.com/owner/name")
     assert "git cannot tell" in said and "install the newest" in said
     first = nbformat.read(tmp_path / "out" / path.name, 4).cells[0].source
-    assert "checkout" not in first and "unknown" not in first and "clone" in first
+    assert "checkout" not in first and '"unknown"' not in first and "clone" in first
     compile(first, "first", "exec")
     monkeypatch.setattr(launch, "commit", lambda: "abc-dirty")
     said = launch.write([path], tmp_path / "out", "https://github.com/owner/name")

@@ -211,7 +211,7 @@ def test_words_follow_the_interval():
 
 def cells_of(table):
     trial = ledger.Trial(["ddn/tab2"])
-    checks._cells(trial, table)
+    checks._share_of_cells(trial, table)
     return list(trial.records())
 
 
