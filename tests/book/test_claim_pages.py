@@ -72,6 +72,19 @@ def test_a_part_under_several_settings_is_a_table_that_repeats_no_sentence():
     assert "passes: hot" not in html
 
 
+def test_more_than_four_settings_are_folded_under_how_many_pass():
+    """The first choice stays in sight."""
+    at = [check(part="rise"), *(check(form="open", setting=n, part="rise") for n in "abcd")]
+    assert "other settings" not in claim_page(row("depends", open=OPEN, checks=at))
+    lost = check(form="open", setting="e", part="rise", passed=False)
+    html = claim_page(row("depends", open=OPEN, checks=[*at, lost]))
+    seen, folded = html.split("<summary>5 other settings: 4 pass</summary>")
+    assert re.findall('<th scope="row">([^<]*)', seen)[-1].strip() == "first choice"
+    folded = folded.split("</details>")[0]
+    heads = [head.strip() for head in re.findall('<th scope="row">([^<]*)', folded)]
+    assert heads == ["a", "b", "c", "d", "e"]
+
+
 def test_a_printed_table_is_a_table_and_a_lone_number_is_left_to_the_statement():
     html = claim_page(row(id="ncl/tab2"))
     assert "<summary>Numbers as printed</summary>" in html
