@@ -3,7 +3,7 @@
 A sequence has K fields, each with one of T tokens. A generator fixes the tokens of a few fields and
 leaves wildcards elsewhere; two sequences of one generator are a positive pair. In field k, fixed
 tokens come from a set R_k of P tokens only, so that all others are noise. The net has M = beta * P
-filters a field and a linear top layer. Token a enters as zeta_a e_a, with e_a the standard basis.
+filters per field and a linear top layer. Token a enters as zeta_a e_a, with e_a the standard basis.
 
 Protocols: "paper" is what nl prints (loss as a sum over samples, BatchNorm over both views),
 "released" what the authors' program does (means, BatchNorm per view). What the paper leaves open
@@ -29,18 +29,17 @@ from clcore.sweep.configs import Config
 from clcore.sweep.optim import Params, unit_rows
 
 TEMPERATURE, EPS, SLOPE = 0.1, 1e-5, 0.05
-STEPS, BATCH, OUTPUTS, MOMENTUM, WEIGHT_DECAY = 5000, 128, 50, 0.9, 5e-3
-RATES, MEANS = {"paper": 2e-3, "released": 2e-2}, ("released", "mean")
+STEPS, BATCH, OUTPUTS = 5000, 128, 50
+MOMENTUM, WEIGHT_DECAY = 0.9, 5e-3
+MEANS = ("released", "mean")
+RATES = {"paper": 2e-3, "released": 2e-2}
 TEMPERATURES = {"t0.2": 0.2, "t0.5": 0.5, "t1": 1.0}
 READINGS = RATES | {"mean": 2e-3, "sum": 2e-3, "raw": 2e-3} | dict.fromkeys(TEMPERATURES, 2e-3)
 """Learning rates of the two protocols, and of more readings of the paper's text."""
 LOSSES = ("infonce", "quadratic")
 
 # nl names no non-homogeneous activation; the program has a sigmoid.
-NON_HOMOGENEOUS: dict[str, Callable[[Tensor], Tensor]] = {
-    "sigmoid": torch.sigmoid,
-    "tanh": torch.tanh,
-}
+NON_HOMOGENEOUS: dict[str, Callable] = {"sigmoid": torch.sigmoid, "tanh": torch.tanh}
 
 NORMALISATIONS = {
     "none": None,
@@ -71,7 +70,8 @@ def generators(
 ) -> tuple[Int[Tensor, "G K"], Bool[Tensor, "K T"]]:
     """Generators, with -1 for the wildcard, and R_k as a mask.
 
-    R_k: `in_set` tokens without replacement. A generator: `fixed` fields with a token of R_k each.
+    R_k: `in_set` tokens drawn without replacement. A generator: `fixed` random fields, each with a
+    token of R_k drawn uniformly.
     """
     allowed, places, picks = cr.split(key, 3)
     order = cr.permutation(allowed, tokens, fields)
@@ -142,7 +142,7 @@ def outputs(
 ) -> Float[Tensor, "two N n"]:
     """Outputs of both views, V (BatchNorm of) h(W_k u_a); statistics over 2N samples or a view.
 
-    A field sees T inputs only: all layers are evaluated once a token; an output is a sum of K rows.
+    A field sees T inputs only: all layers are evaluated once per token, an output sums K rows.
     """
     W, V = params["W"], params["V"]
     K, M, T = W.shape
@@ -336,9 +336,7 @@ def _ahead(key: Tensor, step: Tensor, c: Config) -> dict[str, Tensor]:
 
 
 def _data(key: Tensor, step: Tensor, c: Config) -> Tensor:
-    if "views" in c:
-        return c["views"]
-    return views(key, c["patterns"], c["batch"], c["tokens"])
+    return c["views"] if "views" in c else views(key, c["patterns"], c["batch"], c["tokens"])
 
 
 def _loss(params: Params, batch: Tensor, c: Config) -> Tensor:
@@ -381,10 +379,11 @@ def run(
     stop_after: float | None = None,
     progress: bool = True,
 ) -> Result:
-    """Train one run a configuration; all runs of one shape are one tensor.
+    """Train one run per configuration; all runs of one shape are one tensor.
 
-    Recorded, at step 0 (random filters) and the end at least: chi_plus, chi_minus (`matching`),
-    released_plus, released_minus (R_k: what occurs in a generator), and the shares of `found`.
+    Recorded, at step 0 (random filters) and at the end at least: chi_plus and chi_minus
+    (`matching`), released_plus and released_minus, whose R_k are the tokens that occur in a
+    generator, and the shares of `found`.
     """
     return train(
         configs,

@@ -10,6 +10,7 @@ from clcore import _paths
 from clcore.experiments import sparse_map
 from clcore.experiments import sparse_panels as sp
 from clcore.experiments import sparse_tables as rt
+from clcore.experiments.sparse_settings import SETTLES
 from clcore.ledger import findings
 from clcore.theory.sparse.sparse_coding import noise_std
 
@@ -193,3 +194,14 @@ def test_cells_that_are_nearer_with_a_tenth_kept_are_counted_from_the_record(run
         for one in re.findall(r"[\d.]+\d", temperatures):
             siam = NOISES[noise]
             assert nearer(siam + colder[one], siam) == said, (setting, one)
+
+
+@pytest.mark.parametrize(
+    ("high", "low"),
+    [("srelu-cl-10-t0.5", "srelu-ncl-10"), ("srelu-cl-10-loud-t0.2", "srelu-ncl-10-loud")],
+)
+def test_the_last_runs_of_figures_8_and_9_alone_show_the_order(runs, high, low):
+    """ncl/fig8, fig9: in the two settings that fifteen runs left to chance, 45 fresh ones."""
+    first, fresh = runs[runs.seed < SETTLES], runs[runs.seed >= SETTLES]
+    assert {len(rt.at(fresh, panel)) for panel in (high, low)} == {3 * 45}
+    assert rt.ahead(fresh, high, low)[0] < 1e-4 and rt.ahead(first, high, low)[0] > 0.05

@@ -34,6 +34,9 @@ def num10(t: Trial) -> None:
     rate = t.part("rate", 1e-9, controls=typical, draws=9 * count)
     printed, right = norms = t.both("norms", 1e3, ">=")
     generic, negative = [], []
+
+    # The rate of each layer's norm; the least norm that it comes to: from starts with E > 0 at some
+    # time, from all where X has a positive eigenvalue, and where X is negative definite.
     for depth, kind in itertools.product((1, 2, 3), kinds):
         X = symmetric(t.rng, count, 4)
         if kind != "indefinite":
@@ -51,16 +54,24 @@ def num10(t: Trial) -> None:
             negative.append(least)
     kept = torch.linalg.matrix_norm(dl.normalise(weights)[0]).numpy()
     away = np.concatenate(generic)
+
+    # Starts at and near the counterexample stay bounded.
     other = t.stream("bounded")
     around = np.concatenate([np.zeros((1, 3)), other.uniform(-0.05, 0.05, (20, 3))])
     near, expected = _bounded(np.array([0, 2, 0.1]) + around)
     printed.add(near).fails_by(expected).says(share=(away > 1e3).mean(), starts=len(away))
+
+    # How many starts of narrow nets do, for the page.
     low, high = layers(other, 400, (2, 1, 1))
     ends = _bounded(np.concatenate([low[:, 0], high[:, 0]], -1))
     narrow, again = ((v < 1e-6).mean() for v in ends)
     printed.says(narrow=narrow).confirms(0.01, narrow=again)
+
+    # So do starts with E > 0 where alpha follows theta.
     moving, limit, follow = _alpha_follows(t.stream("alpha follows"))
     printed.add(moving).fails_by(limit, within=0.05).says(follow=follow)
+
+    # Controls of both forms, and of the corrected one.
     norms.breaks(r"constrained to $\|W_l\|_F=1$", kept).breaks("negative definite", *negative)
     right.breaks("near the counterexample", near)
     right.breaks(r"$\alpha$ follows $\theta$", moving)
