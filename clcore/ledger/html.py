@@ -4,8 +4,8 @@ A package has its templates in its folder templates/. Besides Jinja's own filter
 `typeset` (text with LaTeX, or with formulas as a docstring has them), `number` (three digits),
 `outcome`, `comparison` and `fails` (of a record), `evidence` (its rung in words), `sure` (that of a
 row), `shown` (a verdict in words), `several` (that of many), `row_id` (a claim's place on the
-ledger page), `claim` (the row of an id) and `place` (of such a row: where the paper prints it
-first).
+ledger page), `claim` (the row of an id), and `place` and `place_in` (of such a row: where the paper
+prints it first).
 """
 
 import re
@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from clcore.ledger.outcomes import comparison, number, outcome
-from clcore.ledger.printed import claim, papers
+from clcore.ledger.printed import claim, claims, papers
 from clcore.ledger.rungs import evidence, told
 from clcore.ledger.tex import typeset, written
 from clcore.ledger.verdicts import VERDICTS
@@ -32,7 +32,7 @@ def row_id(claim_id: str) -> str:
     return claim_id.replace("/", "-")
 
 
-_FIRST = re.compile(r"[,;=]| and (?:the|next|following) | \((?!\d|PI\))")
+_FIRST = re.compile(r"[,;=]| and (?:the|next|following|surrounding) | \((?!\d|PI\))")
 
 
 def place(row: Mapping) -> str:
@@ -40,6 +40,41 @@ def place(row: Mapping) -> str:
     return f"{papers()[row['paper']]['cite']}, {_FIRST.split(row['where'])[0].strip()}"
 
 
+def place_in(row: Mapping, paper: str) -> str:
+    """The place of a claim as a text on `paper` calls it: without the paper, if that is the
+    claim's."""
+    return place(row).removeprefix(f"{papers()[paper]['cite']}, ") if paper else place(row)
+
+
+def placed(text: str, paper: str) -> str:
+    """Text on a paper with the places of claims for their ids, and `cited`: `As acl/def5` -> As
+    Assumption 1.
+
+    Claims of other papers begin with the paper; with paper "", all do. A range such as
+    ncl/def4..def7 has both ends; an id of no claim stays.
+    """
+
+    def one(found: re.Match) -> str:
+        named = [f"{found[1]}/{name}" for name in found.group(2, 3) if name]
+        if not claims().keys() >= set(named):
+            return found[0]
+        return " to ".join(place_in(claim(name), paper) for name in named)
+
+    ids = rf"`?\b({'|'.join(papers())})/([\w-]+)(?:\.\.([\w-]+))?`?"
+    return cited(re.sub(ids, one, text), paper)
+
+
+def cited(text: str, paper: str) -> str:
+    """Text on a paper with papers by what they are cited as, not by their keys: `acl Eq. 4` ->
+    Eq. 4 in a text on acl, Tian 2022, Eq. 4 in others."""
+
+    def one(found: re.Match) -> str:
+        return "" if found[1] == paper else f"{papers()[found[1]]['cite']}, "
+
+    return re.sub(rf"(?<![\w/.-])({'|'.join(papers())}) (?={_PLACE})", one, text)
+
+
+_PLACE = r"(?:App|Ass|Cor|Def|Eq|Ex|Fig|Lem|Rem|Sec|Tab|Th)[a-z]*\b\.? ?[\dA-Z(]"
 _SEVERAL = {"holds": "hold", "differs": "differ", "depends": "depend"}
 
 
@@ -55,6 +90,10 @@ def fails(record: dict, control: str) -> str:
     return "" if share == 1 else f" (fails in {percent} % of draws)"
 
 
+def _evidence(record: Mapping) -> str:
+    return placed(evidence(record), record["claim"].split("/")[0])
+
+
 @cache
 def _environment(package: str) -> Environment:
     made = Environment(
@@ -67,11 +106,12 @@ def _environment(package: str) -> Environment:
     made.filters |= {
         "claim": claim,
         "comparison": lambda record: written(comparison(record)),
-        "evidence": evidence,
+        "evidence": _evidence,
         "fails": fails,
         "number": lambda value, *beside: written(number(value, *beside)),
         "outcome": outcome,
         "place": place,
+        "place_in": place_in,
         "row_id": row_id,
         "several": several,
         "shown": SHOWN.__getitem__,

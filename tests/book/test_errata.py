@@ -160,6 +160,20 @@ def test_a_letter_asks_each_question_once_and_names_its_rows() -> None:
     assert "One line from you" not in letters.text("acl", [row("partial")])
 
 
+def test_a_letter_calls_claims_what_their_paper_calls_them() -> None:
+    bad = check(passed=False, counterexample="As acl/lem3 and nl/thm1 have it, acl Eq. 2.")
+    text = letters.text("acl", [wrong(id="acl/thm6", root="acl/thm6") | {"checks": [bad]}])
+    assert "    As Lemma 3 and Tian 2023, Theorem 1 have it, Eq. 2.\n" in text
+    assert "python -m clcore check acl/thm6" in text
+
+
+def test_a_letter_breaks_no_formula_and_no_word_at_a_hyphen() -> None:
+    assert letters.wrapped("semi-definite $a = b$", 12) == "semi-definite\n$a = b$"
+    assert letters.wrapped("at $a = b$\nof  it", 10) == "at $a = b$\nof it"
+    long = "$a = b + c + d$"
+    assert letters.wrapped(long, 8) == "$a = b +\nc + d$", "longer than a line"
+
+
 def test_a_number_that_cannot_be_is_listed_whatever_decides_its_row() -> None:
     cannot = check(passed=False, counterexample="$.18\\pm.3$ of five numbers in $[0,1]$")
     table = row("differs", id="acl/tab2a", checks=[check(), cannot])
@@ -182,7 +196,7 @@ def test_a_number_that_cannot_be_is_listed_whatever_decides_its_row() -> None:
         (
             [row(), row(care=["misprint", "condition"]), row("reproduced"), row("differs")],
             "1 holds as printed, 1 holds if read with care (1 with a misprint corrected, 1 with a "
-            "condition or convention of ours; 1 counted twice) and 1 is reproduced",
+            "condition or convention of ours; 1 for two of these reasons) and 1 is reproduced",
         ),
         ([wrong()], "0 hold as printed"),
     ],
@@ -214,9 +228,8 @@ def test_what_we_take_back_is_told_with_its_day() -> None:
     assert page.index("## Constants and indices") < page.index("## Withdrawn") < page.index(told)
     assert "We withdrew 1 of our own: each" in errata.files(rows)["errata.md"]
     assert told in letters.files(rows)["letters/acl.md"]
-    assert "Tian 2022, Theorem 1, 2026-11-26:\n    We said $a<b$; it is not." in letters.text(
-        "acl", rows
-    )
+    told = f"* Theorem 1: {row()['title']}, 2026-11-26:\n    We said $a<b$; it is not."
+    assert told in letters.text("acl", rows)
     assert "<b>Withdrawn by us, 2026-11-26</b> We said" in claim_page(row())
     others = [wrong(id="acl/thm6", root="acl/thm6")]
     assert "ithdrawn" not in whole(*others) + letters.text("acl", others) + claim_page(others[0])

@@ -17,6 +17,16 @@ def test_terms_and_claims_are_linked_once_and_never_inside_formulas():
     assert "term-temperature" not in linked("the temperature"), "once a page"
     html = linked("as acl/thm3, acl/thm3; acl/thm1, acl/none1, code/acl/thm4")
     assert html.count('href="../claims/acl-thm3.html"') == 1 == html.count("<a ")
+    assert html.endswith("Theorem 3</a>, Theorem 3; Theorem 1, acl/none1, code/acl/thm4")
+
+
+def test_what_another_paper_states_is_linked_to_that_paper() -> None:
+    html = Linker("..", own="nl/thm1")("by acl Eq. 2, nl Eq. 3 and acl/thm3")
+    links = re.findall(r'<a href="../claims/(\S+?).html"[^>]*>(.*?)</a>', html)
+    assert links == [
+        *(("acl-eq2", "Tian 2022, Eq. 2"), ("nl-eq3", "Eq. 3")),
+        ("acl-thm3", "Tian 2022, Theorem 3"),
+    ]
 
 
 def test_assumptions_and_every_number_of_a_list_are_linked():

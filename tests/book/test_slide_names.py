@@ -7,8 +7,8 @@ import pytest
 
 from clcore.book import course
 from clcore.book.course import decks, slides, wide
-from clcore.book.course.names import placed, symbols
-from clcore.ledger.html import render
+from clcore.book.course.names import symbols
+from clcore.ledger.html import placed, render
 
 
 @pytest.mark.parametrize(
@@ -46,12 +46,6 @@ def test_symbols_are_formulas(name, told):
 )
 def test_words_and_what_is_a_formula_already_stay(name):
     assert symbols(name) == name
-
-
-def test_ids_are_places():
-    assert placed("As acl/def1; see `acl/thm5`.", "acl") == "As Definition 1; see Theorem 5."
-    assert placed("As acl/thm5 (acl/none).", "ncl") == "As Tian 2022, Theorem 5 (acl/none)."
-    assert placed("(ncl/def4..def7)", "ncl") == "(Assumption 1 to Assumption 4)"
 
 
 def test_no_slide_shows_an_id_of_the_ledger_but_in_a_command():

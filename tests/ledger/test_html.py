@@ -9,7 +9,7 @@ from jinja2 import PackageLoader, TemplateNotFound, UndefinedError
 
 from clcore import ledger
 from clcore.ledger import Check, Ledger
-from clcore.ledger.html import check_table, render
+from clcore.ledger.html import check_table, cited, placed, render
 from clcore.ledger.outcomes import number
 from clcore.ledger.tex import typeset
 
@@ -210,3 +210,24 @@ def test_settings_that_parts_share_are_columns_and_others_rows():
     assert "<b>1</b> hot." in alone and "wet" not in shared
     assert (shared.count("✗"), shared.count("✓"), shared.count('<th scope="row">')) == (2, 2, 2)
     assert "<td></td>" not in shared and html.count('id="claim-') == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "paper", "said"),
+    [
+        ("As acl/def1; see `acl/thm5`.", "acl", "As Definition 1; see Theorem 5."),
+        ("As acl/thm5 (acl/none).", "ncl", "As Tian 2022, Theorem 5 (acl/none)."),
+        ("(ncl/def4..def7)", "ncl", "(Assumption 1 to Assumption 4)"),
+        ("acl/thm5 by acl Eq. 4", "", "Tian 2022, Theorem 5 by Tian 2022, Eq. 4"),
+        ("nl/eq148", "nl", "Eq. (148)"),
+    ],
+)
+def test_an_id_becomes_the_place_of_its_claim(text: str, paper: str, said: str) -> None:
+    assert placed(text, paper) == said
+
+
+def test_a_paper_is_told_by_what_it_is_cited_as_and_its_own_not_at_all() -> None:
+    assert cited("K_l (ddn Def. 1), ddn Eqs. 2 and 3", "ddn") == "K_l (Def. 1), Eqs. 2 and 3"
+    assert cited("alpha of acl Eq. 4", "nl") == "alpha of Tian 2022, Eq. 4"
+    kept = "the constant of acl; acl-mean Eq. 4, nl's Eq. 3, acl/eq4"
+    assert cited(kept, "nl") == kept

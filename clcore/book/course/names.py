@@ -1,9 +1,7 @@
-"""What stands in the ledger under short names, as a slide says it: symbols set, ids as places."""
+"""What stands in the ledger under short names, as a slide says it: symbols set."""
 
 import re
 
-from clcore.ledger.html import place
-from clcore.ledger.printed import claims, papers
 from clcore.ledger.written.symbols import GREEK
 
 _GREEK = {name: rf"\{name}" for name in GREEK} | {"eps": r"\epsilon"}
@@ -108,25 +106,3 @@ def _script(text: str) -> str:
     else:
         what = re.sub(rf"(?<![A-Za-z])({_NAMES})(?![A-Za-z])", lambda f: _GREEK[f[1]], what)
     return mark + (what if len(what) == 1 else f"{{{what}}}")
-
-
-def placed(text: str, paper: str) -> str:
-    """Text about a claim of a paper with the places of other claims in it for their ids: `As
-    acl/def1` -> As Definition 1. Those of another paper begin with it."""
-    known = claims()
-    ids = rf"`?\b((?:{'|'.join(papers())})/)([\w-]+)(?:\.\.([\w-]+))?`?"
-
-    def one(found: re.Match) -> str:
-        named = [found[1] + name for name in found.group(2, 3) if name]
-        if not known.keys() >= set(named):
-            return found[0]
-        rows = [known[claim] for claim in named]
-        said = [place(row) if row["paper"] != paper else _near(row) for row in rows]
-        return " to ".join(said)
-
-    return re.sub(ids, one, text)
-
-
-def _near(row: dict) -> str:
-    """The place of a claim without its paper."""
-    return place(row).removeprefix(f"{papers()[row['paper']]['cite']}, ")

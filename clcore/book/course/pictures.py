@@ -8,9 +8,9 @@ from typing import Any
 
 from clcore import _paths
 from clcore._files import read_json, read_notebook, write_atomic
-from clcore.book.course.names import placed
 from clcore.book.course.plain import page
 from clcore.book.course.sessions import CourseError, Session, figures
+from clcore.ledger.html import placed
 
 FRAMES = 4
 """Frames of a slider that a slide steps through: the first, the last, and some between."""

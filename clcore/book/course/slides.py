@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
 
-from clcore.book.course.names import placed, symbols
+from clcore.book.course.names import symbols
 from clcore.book.course.sessions import CourseError, Session, Step, assigned, lines
 from clcore.book.course.wide import letters
-from clcore.ledger.html import place
+from clcore.ledger.html import place, placed
 from clcore.ledger.outcomes import number
 from clcore.ledger.tex import written
 

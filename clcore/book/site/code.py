@@ -23,7 +23,7 @@ from clcore.book.programs import pyodide
 from clcore.book.proofs import recorded
 from clcore.book.site.markdown import raw
 from clcore.ledger import LedgerError, registry
-from clcore.ledger.html import render, row_id
+from clcore.ledger.html import placed, render, row_id
 from clcore.ledger.written import holders, paragraphs, statements
 
 STYLES = {"light": "a11y-high-contrast-light", "dark": "a11y-high-contrast-dark"}
@@ -62,15 +62,15 @@ def tested(claim_id: str) -> list[dict[str, Any]]:
     """What each check of a claim tests, in its own words, and the check itself: address of its
     page from the site's root; blocks, name -> text; note; lines, how many; code, highlighted; on,
     "draws" or "runs". Raises LedgerError for a check without these words."""
-    found = []
+    found, paper = [], claim_id.split("/")[0]
     for place in registry.of(claim_id):
         said = statements.of(place)
         source = place.source()
         found.append(
             {
                 "address": f"{page_of(place.file)}#{row_id(claim_id)}",
-                "blocks": said.blocks,
-                "note": said.note,
+                "blocks": {name: placed(text, paper) for name, text in said.blocks.items()},
+                "note": placed(said.note, paper),
                 "lines": source.count("\n"),
                 "code": coloured(source),
                 "on": place.on,

@@ -10,6 +10,7 @@ from clcore.book.site.markdown import raw
 from clcore.ledger import findings
 from clcore.ledger import map as claim_map
 from clcore.ledger.findings import GRADES
+from clcore.ledger.html import placed
 
 COPY = "of the text copy"
 """A check's words if its finding may not concern the paper itself."""
@@ -64,7 +65,7 @@ def impossible(row: dict) -> list[dict]:
 
 def told(row: dict) -> list[tuple[str, str, str]]:
     """What the checks of a row say of its error: heading, parts, text. A text that several parts
-    share is told once, with all their names."""
+    share is told once, with all their names. Claims are named by their places."""
     parts: dict[tuple[str, str], list[str]] = {}
     for check in row["checks"]:
         said = {"Counterexample": check["counterexample"], "What holds": check["correction"]}
@@ -73,7 +74,8 @@ def told(row: dict) -> list[tuple[str, str, str]]:
         for about in said.items():
             if about[1] and check["part"] not in parts.setdefault(about, []):
                 parts[about].append(check["part"])
-    return [(name, _named(of), text) for (name, text), of in parts.items()]
+    paper = row["paper"]
+    return [(name, _named(of), placed(text, paper)) for (name, text), of in parts.items()]
 
 
 def _named(parts: list[str]) -> str:
@@ -95,7 +97,11 @@ def leading(wrong: list[dict], grade: str) -> list[dict]:
 def withdrawn(rows: list[dict]) -> list[tuple[dict, dict]]:
     """Rows of which we retract something, with date and text."""
     known = findings.known()
-    return [(row, ours) for row in rows if (ours := known[row["id"]].get("withdrawn"))]
+    return [
+        (row, ours | {"text": placed(ours["text"], row["paper"])})
+        for row in rows
+        if (ours := known[row["id"]].get("withdrawn"))
+    ]
 
 
 def front(rows: list[dict]) -> str:

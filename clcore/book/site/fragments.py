@@ -101,7 +101,7 @@ def held(rows: list[dict]) -> str:
     if careful:
         verb = html.several("holds", len(careful))
         twice = sum(len(care) > 1 for care in careful)
-        why = ", ".join(reasons) + (f"; {twice} counted twice" if twice else "")
+        why = ", ".join(reasons) + (f"; {twice} for two of these reasons" if twice else "")
         words += [f"{len(careful)} {verb} if read with care ({why})"]
     words += [f"{again} {'is' if again == 1 else 'are'} reproduced"] if again else []
     return ", ".join(words[:-1]) + (" and " if words[1:] else "") + words[-1]

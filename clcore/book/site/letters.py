@@ -1,6 +1,8 @@
 """A letter to the authors of each paper: what stands, errata by weight with the command that
 repeats each, what could not be settled, how to answer. As a page of the book, and as a text."""
 
+import re
+import textwrap
 from typing import Any
 
 from clcore import _paths, ledger
@@ -10,6 +12,8 @@ from clcore.book.site.markdown import raw
 from clcore.ledger import findings
 from clcore.ledger.findings import GRADES
 from clcore.ledger.html import row_id
+
+NO_BREAK = "\u00a0"
 
 
 def files(rows: list[dict]) -> dict[str, str]:
@@ -44,6 +48,7 @@ def _contents(paper: str, rows: list[dict]) -> dict[str, Any]:
     good = [row for row in own if row["verdict"] in ("holds", "reproduced")]
     return {
         "paper": paper,
+        "wrapped": wrapped,
         "known": ledger.papers()[paper],
         "held": fragments.held(own),
         "rows": len(own),
@@ -58,6 +63,18 @@ def _contents(paper: str, rows: list[dict]) -> dict[str, Any]:
             (row, errata.impossible(row)) for row in own if row["verdict"] in errata.UNSETTLED
         ],
     }
+
+
+def wrapped(text: str, width: int) -> str:
+    """Text in lines of at most `width` characters, broken neither at hyphens nor within a formula
+    that is shorter than a line."""
+
+    def whole(formula: re.Match) -> str:
+        return formula[0].replace(" ", NO_BREAK) if len(formula[0]) < width else formula[0]
+
+    said = re.sub(r"\$[^$]+\$", whole, " ".join(text.split()))
+    lines = textwrap.wrap(said, width, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace(NO_BREAK, " ")
 
 
 def _questions(rows: list[dict]) -> list[tuple[str, list[dict]]]:

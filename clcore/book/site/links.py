@@ -19,7 +19,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from clcore._files import read_json, sha256, write_atomic, write_json
 from clcore.book.site import terms
 from clcore.book.site.fragments import render
-from clcore.ledger.html import SHOWN, place, row_id
+from clcore.ledger.html import SHOWN, place, placed, row_id
 
 CARDS = "cards.json"
 LEDGER = "book/ledger"
@@ -65,7 +65,7 @@ def write_cards(rows: Iterable[dict], stage: Path) -> None:
             "place": place(row),
             "title": row["title"],
             "verdict": SHOWN[row["verdict"]],
-            "statement": opening(row["statement"]),
+            "statement": opening(placed(row["statement"], row["paper"])),
         }
         for row in rows
     }

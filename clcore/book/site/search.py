@@ -20,7 +20,7 @@ from clcore._files import read_json, read_yaml, write_atomic, write_json
 from clcore.book.site import claims, terms
 from clcore.book.site.fragments import page_of
 from clcore.ledger import findings
-from clcore.ledger.html import place
+from clcore.ledger.html import place, placed
 
 CLAIMS = "search.json"
 """In the staging folder: the claims' part of the index."""
@@ -114,7 +114,7 @@ def of_claim(row: dict) -> dict[str, str]:
     said = [row[name] for name in ("statement", "conditions", "added")]
     said.append(findings.left_open(row["open"]))
     said += [c[n] for c in row["checks"] for n in ("note", "counterexample", "correction")]
-    text = plain(" ".join(said))
+    text = plain(placed(" ".join(said), row["paper"]))
     paper = ledger.papers()[row["paper"]]
     answer = plain(claims.answer(row))
     return {

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from clcore import _paths
 from clcore.book.site import code
+from clcore.ledger.html import placed
 from clcore.ledger.written import meanings, reach
 from clcore.ledger.written.paragraphs import Lines
 
@@ -19,12 +20,12 @@ _NAME, _DOT = r'<span class="n">(\w+)</span>', r'<span class="o">\.</span>'
 _NAMED = re.compile(rf'(?<!{_DOT}){_NAME}(?:{_DOT}{_NAME})?(?!<span class="o">=</span>)')
 
 
-def blocks(lines: Iterable[tuple[Lines, str]]) -> list[dict[str, Any]]:
+def blocks(lines: Iterable[tuple[Lines, str]], paper: str) -> list[dict[str, Any]]:
     """Lines as they are shown: address from the site's root; function, its name; call and says, the
     parameters and the words of a helper whose head is not among the lines; first and last; in, the
     part under which they are shown; and code, highlighted, with its links.
 
-    lines: each with the part under which it is shown.
+    lines: each with the part under which it is shown. paper: that of the page.
     """
     joined: list[tuple[Lines, str]] = []
     for one, shown in lines:
@@ -36,7 +37,7 @@ def blocks(lines: Iterable[tuple[Lines, str]]) -> list[dict[str, Any]]:
         {
             "address": f"{code.page_of(one.file)}#L-{one.first}",
             "function": one.function,
-            **_head(one),
+            **_head(one, paper),
             "first": one.first,
             "last": one.last,
             "in": shown,
@@ -46,15 +47,15 @@ def blocks(lines: Iterable[tuple[Lines, str]]) -> list[dict[str, Any]]:
     ]
 
 
-def names(lines: Iterable[Lines]) -> list[dict[str, str]]:
-    """What the names in some lines stand for: name, call, says; and address, that of a function of
-    the checks from the site's root, else ""."""
+def names(lines: Iterable[Lines], paper: str) -> list[dict[str, str]]:
+    """What the names in some lines stand for, on a page of a paper: name, call, says; and address,
+    that of a function of the checks from the site's root, else ""."""
     checks = _paths.root() / "clcore" / "checks"
     return [
         {
             "name": one.name,
             "call": one.call,
-            "says": one.says,
+            "says": placed(one.says, paper),
             "address": f"{code.page_of(one.file)}#L-{one.line}"
             if checks in one.file.parents
             else "",
@@ -63,12 +64,12 @@ def names(lines: Iterable[Lines]) -> list[dict[str, str]]:
     ]
 
 
-def _head(one: Lines) -> dict[str, str]:
+def _head(one: Lines, paper: str) -> dict[str, str]:
     """The parameters and the words of a helper, where its lines are shown without its head."""
     node = reach.function(one.file, one.function).node
     if one.first <= node.lineno or node.decorator_list:
         return {"call": "", "says": ""}
-    return {"call": meanings.call(node), "says": meanings.words(node)}
+    return {"call": meanings.call(node), "says": placed(meanings.words(node), paper)}
 
 
 def _linked(one: Lines) -> Markup:

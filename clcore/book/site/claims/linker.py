@@ -1,5 +1,5 @@
-"""Words of a statement as links: terms to the glossary, claims (acl/eq12, "Eq. 12", each number of
-"Eqs. 12 and 14") to their pages."""
+"""Words of a statement as links: terms to the glossary, claims ("Eq. 12", each number of "Eqs. 12
+and 14") to their pages. An id such as acl/eq12 becomes the claim's place."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 
 from clcore import ledger
 from clcore.book.site import terms
-from clcore.ledger.html import row_id
+from clcore.ledger.html import cited, place_in, row_id
 from clcore.ledger.tex import typeset
 
 KINDS = {
@@ -24,8 +24,9 @@ _MANY = {kind[:-1] + "ies" if kind.endswith("y") else kind + "s": kind for kind 
 # In formulas, code, links and tags nothing is linked.
 _APART = re.compile(r"(\\\(.*?\\\)|\\\[.*?\\\]|<code.*?</code>|<a .*?</a>|<[^>]*>)", re.DOTALL)
 _NUMBER = r"(?:\(\d+\)|\d+\b(?!\.\d))"
+_CITES = {re.escape(paper["cite"]): key for key, paper in ledger.papers().items()}
 _NAMED = re.compile(
-    rf"\b(?P<kind>{'|'.join(KINDS)})\.?\s{_NUMBER}"
+    rf"(?:\b(?P<cite>{'|'.join(_CITES)}),\s)?\b(?P<kind>{'|'.join(KINDS)})\.?\s{_NUMBER}"
     rf"|\b(?P<many>{'|'.join(_MANY)})\.?\s{_NUMBER}(?:(?:, and |, | and | to |-){_NUMBER})*"
     r"|(?<![\w/])(?P<id>[a-z]+/[a-z][\w-]*)"
 )
@@ -45,7 +46,8 @@ class Linker:
 
     def __call__(self, text: str) -> Markup:
         """Text with LaTeX as HTML, with its links."""
-        html = _outside(str(typeset(text)), lambda said: _NAMED.sub(self._claim, said))
+        html = str(typeset(cited(text, self._paper)))
+        html = _outside(html, lambda said: _NAMED.sub(self._claim, said))
         return Markup(_outside(html, lambda said: terms.first_uses(said, self._seen, self._term)))
 
     def _term(self, term: str, said: str) -> str:
@@ -54,13 +56,16 @@ class Linker:
 
     def _claim(self, named: re.Match) -> str:
         if named["id"]:
-            return self._link(named["id"], named[0])
+            row = ledger.claims().get(named["id"])
+            return self._link(named["id"], place_in(row, self._paper) if row else named[0])
         kind = KINDS[named["kind"] or _MANY[named["many"]]]
-        return _EACH.sub(lambda one: self._numbered(kind, one[0]), named[0])
+        if named["cite"]:
+            return self._numbered(_CITES[re.escape(named["cite"])], kind, named[0])
+        return _EACH.sub(lambda one: self._numbered(self._paper, kind, one[0]), named[0])
 
-    def _numbered(self, kind: str, said: str) -> str:
-        number = re.sub(r"\D", "", said)
-        claim = f"{self._paper}/{kind}{number}"
+    def _numbered(self, paper: str, kind: str, said: str) -> str:
+        number = re.sub(r"\D", "", said.rpartition(", ")[2])
+        claim = f"{paper}/{kind}{number}"
         return self._link(_assumptions().get(claim, claim), said)
 
     def _link(self, claim: str, said: str) -> str:

@@ -127,7 +127,7 @@ def _body(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
         linked=Linker("..", own=claim),
         errors=_said(row, ("counterexample", "correction")),
         parts=parts,
-        names=names(lines),
+        names=names(lines, row["paper"]),
         needs=[NEEDS.get(name, name) for name in row["needs"]],
         verdicts=verdicts,
         steps=findings.steps(claim),
@@ -165,7 +165,7 @@ def _parts(row: dict) -> tuple[list[dict], list[Lines]]:
     for name, part in found.items():
         part["checks"] = _said_once(part["checks"])
         lines = code.of_part(row["id"], name)
-        part["lines"] = blocks((one, shown.setdefault(one, name)) for one in lines)
+        part["lines"] = blocks(((one, shown.setdefault(one, name)) for one in lines), row["paper"])
     return list(found.values()), list(shown)
 
 
