@@ -44,6 +44,17 @@ def test_infonce_has_a_finite_minimum_where_its_own_weights_lose_their_energy():
     assert at[0] == pytest.approx(2) and abs(at[1]) < 1e-5 and at[2] < -4
 
 
+def test_a_sample_covariance_can_be_right_to_one_over_n():
+    """acl/num7: x = +-1, half of them each or nearly so; V = 1."""
+    for n, ones in ((10, 5), (1000, 500), (1000, 515)):  # 515: a standard error from the mean
+        x = torch.ones(n, 1, dtype=torch.float64)
+        x[ones:] = -1
+        alpha = torch.full((n, n), 1 / (2 * n * (n - 1)), dtype=torch.float64)
+        off = contrast.contrastive_covariance(alpha, x, x, x, x).item() - 1
+        assert off == pytest.approx((1 - (2 * ones - n) ** 2 / n) / (n - 1), abs=1e-12)
+        assert abs(off) < 1.2 / n
+
+
 def test_the_frozen_weights_are_a_softmax_of_the_distances():
     rng = np.random.default_rng(1)
     x, x2 = data.hard_views(rng, "discrete", 3, 0.5)

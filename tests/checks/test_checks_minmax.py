@@ -4,10 +4,12 @@ from functools import partial
 
 import numpy as np
 import pytest
+import torch
 
 from clcore import losses
 from clcore.checks.minmax.table1 import MARGIN, value_at
 from clcore.ledger import registry
+from clcore.losses import contrast
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -16,6 +18,23 @@ def test_other_draws_are_other_numbers():
     run = registry.function("acl/thm1")
     first, again, other = ([check.measured for check in run(9, seed)] for seed in (0, 0, 1))
     assert first == again != other
+
+
+def test_descent_of_infonce_can_lower_the_value_of_the_game():
+    """acl/cor1: epsilon = 1, tau = 1, outputs -6, 0.01, 0.01 and -1, 0, 0. V falls along -dL."""
+    views = torch.tensor([[-6.0, 0.01, 0.01], [-1, 0, 0]], dtype=torch.float64)[..., None]
+    views.requires_grad_()
+    inter = (views[0] - views[0].T) ** 2 / 2
+    gaps = (views[0] - views[1]) ** 2 / 2 - inter
+    xi = (gaps.exp() * (1 - torch.eye(3, dtype=torch.float64))).sum(1)
+    far = np.exp(-(6.01**2) / 2)
+    own = np.exp(0.01**2 / 2) * (1 + far)
+    assert xi.tolist() == pytest.approx([2 * np.exp(12.5) * far, own, own])
+    value = -2 * (xi / (1 + xi) * torch.log1p(xi)).sum()  # 2 sum xi phi' log(phi' / tau)
+    loss = contrast.family_loss(*views, losses.infonce_pair(1.0, 1.0))
+    assert loss.item() == pytest.approx(torch.log1p(xi).sum().item())
+    up, down = (torch.autograd.grad(f, views, retain_graph=True)[0] for f in (value, loss))
+    assert (-(up * down).sum() / up.norm() / down.norm()).item() == pytest.approx(-0.193, abs=5e-4)
 
 
 def test_one_logarithm_for_the_batch_and_one_for_each_anchor():

@@ -15,9 +15,10 @@ from clcore.checks.one_layer.landscape.augmented import (
 )
 from clcore.checks.one_layer.node import activation
 from clcore.checks.one_layer.power_iteration import steps as power_iteration
+from clcore.checks.one_layer.power_iteration import theorem3
 from clcore.checks.one_layer.roughness import corollary2
 from clcore.checks.one_layer.roughness import laws as rough_laws
-from clcore.ledger import LedgerError
+from clcore.ledger import LedgerError, Trial
 from clcore.theory.one_layer import circle_landscape, roughness
 from clcore.theory.one_layer import power_iteration as pi
 
@@ -58,6 +59,13 @@ def test_power_iteration_alternates_in_the_categorical_model():
         if not ends:
             assert (step, cosine) == pytest.approx(circle._alternates(3, product))
     assert circle._alternates(3, 0.01) == pytest.approx((0.6125, 0.8124), abs=5e-5)
+
+
+def test_lemma_11_is_drawn_with_a_zero_eigenvalue_too():
+    """nl/lem11: where all A(w) have a common kernel, they are semi-definite, and not definite."""
+    flat, definite = (theorem3.runs(Trial(["nl/lem11"], 2), kernel=k) for k in (True, False))
+    assert flat.at.least.abs().max() < 1e-14 < 0.01 < definite.at.least.min()
+    assert len(flat.gamma) > 20 and flat.at.second.min() > 0.01
 
 
 def test_a_uniform_parameter_is_not_a_uniform_rotation():

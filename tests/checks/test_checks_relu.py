@@ -78,6 +78,16 @@ def test_a_negative_entry_gains_where_the_augmentation_is_strong():
     assert ((read @ X) * read).sum(-1).tolist() == pytest.approx([-2, -1.98])
 
 
+def test_positive_energy_does_not_save_a_minimal_eigenvector():
+    """acl/thm5, its corrected form: two modes at 1 and 2, no augmentation, alpha = 1. The least
+    eigenvector (1, 1) has energy 4 per unit, and a node that starts there stays."""
+    x = torch.tensor([[1.0, 0], [2, 0], [0, 1], [0, 2]], dtype=torch.float64)
+    matrix = contrast.contrastive_covariance(torch.ones(4, 4, dtype=torch.float64), x, x, x, x)
+    w = torch.full((2,), 0.5**0.5, dtype=torch.float64)
+    assert (matrix @ w).tolist() == pytest.approx((4 * w).tolist())
+    assert torch.linalg.eigvalsh(matrix).tolist() == pytest.approx([4, 40])
+
+
 def test_the_flow_at_the_composition_of_two_unequal_features():
     delta = np.array([[[2.0], [1.0]]])
     X = delta.reshape(1, 2, 1) * delta.reshape(1, 1, 2) / 4

@@ -212,11 +212,21 @@ class Runs(NamedTuple):
         return (pi.ball(self.at.c[0], self.gamma) - along).numpy()
 
 
-def runs(t: Trial, more: str = "", low: float = 0.02, hat: bool = False) -> Runs:
+def _with_kernel(family: pi.Family, w: torch.Tensor) -> pi.Family:
+    """All A(w) cut by the direction of the least eigenvalue at w(0), which they send to 0."""
+    last = torch.linalg.eigh(family(w))[1][..., :1]
+    off = torch.eye(w.shape[-1], dtype=w.dtype) - last * last.mT
+    return lambda v: off @ family(v) @ off
+
+
+def runs(
+    t: Trial, more: str = "", low: float = 0.02, hat: bool = False, kernel: bool = False
+) -> Runs:
     """Random starts on random families, `STEPS` steps.
 
     `low` is the least eigenvalue at the start: below zero A is indefinite, its last eigenvalue the
     largest in size. `hat` certifies and iterates the shifted matrix, with twice the constant.
+    `kernel`: all A(w) send one direction to 0, so that the least eigenvalue is 0.
     """
     rng, d, count = t.stream(f"runs{more}"), 4, 12 * t.draws
     rest = -np.sort(-rng.uniform(0.02, 0.6, (count, d - 1)), -1)
@@ -225,6 +235,7 @@ def runs(t: Trial, more: str = "", low: float = 0.02, hat: bool = False) -> Runs
     values = np.concatenate([np.ones((count, 1)), rest], -1)
     c0 = 1 - 10.0 ** rng.uniform(-5, -2, count)
     plain, w, L = moving_family(rng, count, d, values, c0, 10.0 ** rng.uniform(-4, -1.8, count))
+    plain = _with_kernel(plain, w) if kernel else plain
     family = (lambda v: pi.shifted(plain(v), 0.01)) if hat else plain
     gamma = pi.certificate(pi.local(family(w), w), 2 * L if hat else L)
     keep = ~gamma.isnan()
@@ -329,18 +340,19 @@ def _items(run: Runs) -> dict[str, tuple[list[Array], float, str, Array]]:
 def lem11(t: Trial) -> None:
     """Power iteration converges within a ball around its start (Lemma 11).
 
-    Given   positive definite A(w), c_0 > 0 and a proved gamma < 1 with omega <= gamma in all of
-            B_gamma.
+    Given   positive definite A(w), and semi-definite ones; c_0 > 0 and a proved gamma < 1 with
+            omega <= gamma in all of B_gamma.
     Claim   c_t rises to 1, w(t) converges, to a top eigenvector of A there, and neither w(t) nor
             the limit leaves the ball of radius R.
     Fails   for indefinite A(w), as A = diag(1, 0, -1): c_t stays, w(t) swings. Controls: the order
             reversed, the first step, the start, a tenth of the radius.
     """
-    definite = runs(t)
+    definite, flat = runs(t), runs(t, " semi-definite", kernel=True)
+    count, semi = len(definite.gamma) + len(flat.gamma), _items(flat)
     indefinite = _items(runs(t, " indefinite", low=-1.05))
     for name, (errors, bound, what, broken) in _items(definite).items():
-        part = t.part(name, bound, controls=typical, draws=len(definite.gamma))
-        part.add(*errors).breaks(what, broken)
+        part = t.part(name, bound, controls=typical, draws=count)
+        part.add(*errors, *semi[name][0]).breaks(what, broken)
         part.breaks("A indefinite", *indefinite[name][0], by=worst)
 
 
