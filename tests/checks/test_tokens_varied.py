@@ -129,6 +129,7 @@ def test_leads_and_slopes_of_figure_10(name, setting):
     [
         ("paper", "0.002 with Eq. 1, a sum, at temperature 0.1"),
         ("sum", "0.002 with the sum of the cross-entropies"),
+        ("fast", "0.02 with Eq. 1, a sum"),
         ("released", "0.02 with the mean"),
     ],
 )
@@ -149,3 +150,17 @@ def test_cells_of_table_1(name, setting, column, group):
     )
     assert numbers(told)[:2] == [str(found.agrees.sum()), str(len(found))]
     assert len(found) == 64
+
+
+def test_where_the_variances_gradient_helps_in_table_1():
+    gains = {
+        name: table1._gains(table1.beside_ours(recorded(name)), "mean")
+        for name in ("paper", "sum", "fast", "released")
+    }
+    lost = {n: {at for gain in of for at in gain[gain < 0].index} for n, of in gains.items()}
+    assert lost["paper"] == lost["sum"] == set()
+    assert lost["released"] == {(5, 10), (10, 10)}
+    assert lost["fast"] == {(2, 10), *lost["released"]}
+    assert all(gain.mean() > 0 for of in gains.values() for gain in of)
+    printed = table1._gains(table1.printed(), "paper")
+    assert {at for gain in printed for at in gain[gain < 0].index} == {(10, 10)}
