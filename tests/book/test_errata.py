@@ -174,6 +174,19 @@ def test_a_letter_breaks_no_formula_and_no_word_at_a_hyphen() -> None:
     assert letters.wrapped(long, 8) == "$a = b +\nc + d$", "longer than a line"
 
 
+def test_rows_of_one_place_are_told_apart_in_a_question() -> None:
+    of = {"unprinted": ["the rate"], "varied": {}}
+    rows = [row("depends", id=i, where="Sec. 5", open=of) for i in ("acl/num14", "acl/num15")]
+    assert "the rate. Rows: Sec. 5 (acl/num14), Sec. 5 (acl/num15)" in letters.text("acl", rows)
+
+
+def test_a_letter_separates_two_misprints_of_one_row() -> None:
+    slips = [{"part": "", "misprint": "$a$ for $b$"}, {"part": "it", "misprint": "$c$ for $d$"}]
+    slipped = row(grade="misprint", root="acl/thm1", misprints=slips)
+    assert "$a$ for $b$; $c$ for $d$" in letters.text("acl", [slipped])
+    assert r"\(b\)<br>" in letters.files([slipped])["letters/acl.md"]
+
+
 def test_a_number_that_cannot_be_is_listed_whatever_decides_its_row() -> None:
     cannot = check(passed=False, counterexample="$.18\\pm.3$ of five numbers in $[0,1]$")
     table = row("differs", id="acl/tab2a", checks=[check(), cannot])

@@ -11,7 +11,7 @@ from clcore.book.site import errata, fragments
 from clcore.book.site.markdown import raw
 from clcore.ledger import findings
 from clcore.ledger.findings import GRADES
-from clcore.ledger.html import row_id
+from clcore.ledger.html import place_in, row_id
 
 NO_BREAK = "\u00a0"
 
@@ -77,13 +77,23 @@ def wrapped(text: str, width: int) -> str:
     return "\n".join(lines).replace(NO_BREAK, " ")
 
 
-def _questions(rows: list[dict]) -> list[tuple[str, list[dict]]]:
-    """What the print leaves open, each with its rows; those of most rows first."""
+def _questions(rows: list[dict]) -> list[tuple[str, list[tuple[dict, str]]]]:
+    """What the print leaves open, each with its rows and their places; those of most rows first.
+    A place that several of these rows share has the id beside it."""
     found: dict[str, list[dict]] = {}
     for row in rows:
         for text in row["open"].get("unprinted", ()) if row["open"] else ():
             found.setdefault(" ".join(text.split()), []).append(row)
-    return sorted(found.items(), key=lambda one: -len(one[1]))
+
+    def places(asked: list[dict]) -> list[tuple[dict, str]]:
+        at = [place_in(row, row["paper"]) for row in asked]
+        return [
+            (row, f"{where} ({row['id']})" if at.count(where) > 1 else where)
+            for row, where in zip(asked, at, strict=True)
+        ]
+
+    most = sorted(found.items(), key=lambda one: -len(one[1]))
+    return [(text, places(asked)) for text, asked in most]
 
 
 def _entry(row: dict, wrong: list[dict]) -> dict[str, Any]:

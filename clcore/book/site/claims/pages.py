@@ -49,6 +49,7 @@ NEEDS = {
 }
 _LABEL = re.compile(r"^:label: ([\w-]+)\s*$", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.;:]) +(?=[A-Z“])")
+_DIGITS = re.compile(r"-?\d+(\.\d+)?")
 _NUMBER = re.compile(r"\d+(\.\d+)?(?= )")
 
 
@@ -170,12 +171,17 @@ def _parts(row: dict) -> tuple[list[dict], list[Lines]]:
 
 
 def _said_once(checks: list[dict]) -> list[dict]:
-    """The checks of a part, each note without the sentences that an earlier one has."""
+    """The checks of a part, each note without the sentences that an earlier one has. A sentence
+    that another note has with other numbers is a measurement, and stays."""
+    notes = [_SENTENCE.split(check["note"]) for check in checks]
+    numbers: dict[str, set[str]] = {}
+    for sentence in {s for note in notes for s in note}:
+        numbers.setdefault(_DIGITS.sub("#", sentence), set()).add(sentence)
+    measured = {s for same in numbers.values() if len(same) > 1 for s in same}
     found, told = [], set()
-    for check in checks:
-        sentences = _SENTENCE.split(check["note"])
-        found.append(check | {"note": " ".join(s for s in sentences if s not in told)})
-        told |= set(sentences)
+    for check, note in zip(checks, notes, strict=True):
+        found.append(check | {"note": " ".join(s for s in note if s not in told)})
+        told |= set(note) - measured
     return found
 
 
