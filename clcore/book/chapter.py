@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_FIRST = ("profile", "device", "seed", "commit")
+"""What the provenance is folded to."""
 _LABELS = {"peak_mib": "peak memory (MiB)", "peak_device_mib": "peak device memory (MiB)"}
 
 
@@ -194,7 +196,7 @@ class Chapter:
         todo = self.ledger.todo(keys.claimed(_paths.root() / "chapters" / f"{self.name}.ipynb"))
         rest = f"Not checked yet: {', '.join(todo)}." if todo else "Every claim has a verdict."
         shown = {_LABELS.get(name, name): value for name, value in facts.items()}
-        html = str(render("clcore.book", "provenance.html", facts=shown, rest=rest))
+        html = str(render("clcore.book", "provenance.html", facts=shown, first=_FIRST, rest=rest))
         text = "\n".join([*(f"{k}: {v}" for k, v in facts.items()), rest])
         _display(html, text, PROVENANCE_MIME, facts)
         if self.checkpoints:

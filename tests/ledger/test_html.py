@@ -143,7 +143,14 @@ def test_a_missing_field_of_a_record_is_an_error() -> None:
 )
 def test_latex_is_marked_for_mathjax(text: str, html: str) -> None:
     assert typeset(text) == html
-    assert render("clcore.book", "provenance.html", facts={}, rest=typeset(text)).count(html) == 1
+    shown = render("clcore.book", "provenance.html", facts={}, first=(), rest=typeset(text))
+    assert shown.count(html) == 1
+
+
+def test_the_provenance_is_folded_to_what_decides_the_numbers() -> None:
+    facts = {"chapter": "x", "profile": "book", "seed": 0, "numpy": "2"}
+    html = render("clcore.book", "provenance.html", facts=facts, first=("profile", "seed"), rest="")
+    assert "<summary>profile book, seed 0</summary>" in html and html.count("<tr>") == 4
 
 
 @pytest.mark.parametrize(
