@@ -65,7 +65,7 @@
     const [[paper, name]] = named;
     const apart = name.trim().split(" ");
     const words = wanted.words.filter((word) => !apart.includes(word));
-    return words.length || wanted.phrases.length ? { ...wanted, words, paper } : wanted;
+    return { ...wanted, words: words.length || wanted.phrases.length ? words : wanted.words, paper };
   }
 
   const WEIGHTS = { place: 14, title: 10, where: 7, also: 6, says: 4, paper: 4, page: 4, text: 1.5 };
@@ -129,6 +129,7 @@
     }
     if (all) sum *= (met / all) ** 2;
     if (lacking && meant(one, wanted)) sum += words.some((word) => fields.spot === ` ${word} `) ? 60 : 30;
+    if (paper) sum *= entry.kind === "claim" ? 2 : 0.5;
     if (APART.test(entry.address)) sum *= 0.4;
     return sum * ({ claim: 1.15, term: 1.05, page: 1.1 }[entry.kind] ?? 1);
   }

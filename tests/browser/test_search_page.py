@@ -46,6 +46,8 @@ ERRANDS = {
     "is Corollary 1 of the coordinate-wise paper true": "claims/acl-cor1.html",
     "Figure 5 of Pokle, does training without negatives work": "claims/ncl-fig5.html",
     "can I replace the softmax pair weights and still maximise an energy": "claims/acl-num22.html",
+    "Tian 2022 temperature": "claims/acl-",
+    "the nonlinearity paper": "claims/nl-",
     "l2 normalisation conserves weight norms": "claims/acl-lem2.html",
 }
 
