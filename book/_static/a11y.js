@@ -28,6 +28,10 @@
     const block = formula.closest("p, li, td, dd, figcaption, div");
     const wide = formula.firstElementChild?.getBoundingClientRect().width > block?.clientWidth;
     formula.classList.toggle("cl-wide", Boolean(wide));
+    // What stays with it on its line does so as long as the line is wide enough for both.
+    const kept = formula.closest(".cl-kept");
+    kept?.classList.remove("cl-loose");
+    if (kept?.getBoundingClientRect().width > block?.clientWidth) kept.classList.add("cl-loose");
   }
 
   function reachAll() {

@@ -43,7 +43,8 @@
     const within = Number(asked.within);
     const own = await gap(asked, x);
     if (own <= within) return [true, "right"];
-    const off = `off by ${percent(own)} per cent (allowed: ${percent(within)})`;
+    const over = percent(own) === percent(within) ? "just over " : "";
+    const off = `off by ${over}${percent(own)} per cent (allowed: ${percent(within)})`;
     if (within && own <= Number(asked.near)) return [false, `near, but ${off}`];
     for (const [words, operation, number] of JSON.parse(asked.usual))
       if ((await gap(asked, OPERATIONS[operation](x, number))) <= within) return [false, words];

@@ -54,6 +54,20 @@
   }
   const SMALL = new Set("a all always an and any are be by do does ever for get give has have how i if in is it of on or that the there this to true what when where which why with can my we paper".split(" "));
 
+  // A query that names one paper asks for that paper; its name is no word to be found.
+  function ofPaper(wanted) {
+    const named = new Map();
+    for (const [key, names] of Object.entries(window.clPapers)) {
+      const met = names.map(canonical).filter((name) => wanted.whole.includes(name));
+      if (met.length) named.set(key, met.sort((a, b) => b.length - a.length)[0]);
+    }
+    if (named.size !== 1) return wanted;
+    const [[paper, name]] = named;
+    const apart = name.trim().split(" ");
+    const words = wanted.words.filter((word) => !apart.includes(word));
+    return { ...wanted, words: words.length || wanted.phrases.length ? words : wanted.words, paper };
+  }
+
   const WEIGHTS = { place: 14, title: 10, where: 7, also: 6, says: 4, paper: 4, page: 4, text: 1.5 };
   // Where a claim is printed is asked for by a place; what only mentions that place is not meant.
   const OF_PLACES = { claim: ["place", "where"], page: ["title", "page", "text"] };
@@ -70,11 +84,22 @@
     return { entry, fields };
   }
 
+  // Whether an entry is a claim of the paper that a query names, at the places that it names.
+  function meant({ entry, fields }, { paper, words }) {
+    const placed = words.filter((word) => PLACED.test(word));
+    if (!paper || entry.kind !== "claim" || !placed.length) return false;
+    const has = (word) => OF_PLACES.claim.some((name) => fields[name].includes(` ${word} `));
+    return entry.id.startsWith(`${paper}/`) && placed.every(has);
+  }
+
   // lacking: how many words an entry need not have; never a place or what is in quotes.
   // worth: how much each word counts.
-  function weigh({ entry, fields }, { phrases, words, whole }, lacking, worth) {
+  function weigh(one, wanted, lacking, worth) {
+    const { entry, fields } = one;
+    const { phrases, words, whole, paper } = wanted;
+    if (paper && entry.kind === "claim" && !entry.id.startsWith(`${paper}/`)) return 0;
     let sum = 0;
-    let left = lacking;
+    let left = lacking && meant(one, wanted) ? words.length : lacking;
     let [met, all] = [0, 0];
     for (const [at, word] of words.entries()) {
       const places = PLACED.test(word) ? (OF_PLACES[entry.kind] ?? OF_PLACES.page) : Object.keys(WEIGHTS);
@@ -103,6 +128,8 @@
       if (fields[name].includes(whole)) sum += WEIGHTS[name];
     }
     if (all) sum *= (met / all) ** 2;
+    if (lacking && meant(one, wanted)) sum += words.some((word) => fields.spot === ` ${word} `) ? 60 : 30;
+    if (paper) sum *= entry.kind === "claim" ? 2 : 0.5;
     if (APART.test(entry.address)) sum *= 0.4;
     return sum * ({ claim: 1.15, term: 1.05, page: 1.1 }[entry.kind] ?? 1);
   }
@@ -141,7 +168,8 @@
 
   // Entries of the index that have all that a query asks for, the best first.
   async function find(query) {
-    return best(await load(), asked(query), 0);
+    const all = await load();
+    return best(all, ofPaper(asked(query)), 0);
   }
 
   // Where few have all words, as of a whole question, also those that have most of them: the best
@@ -149,9 +177,9 @@
   const FEW = 5;
   async function near(query) {
     const all = await load();
-    const wanted = asked(query);
+    const { wanted, absent } = present(all, ofPaper(asked(query)));
     const whole = best(all, wanted, 0);
-    if (whole.length >= FEW || wanted.words.length < 2) return { entries: whole, whole: whole.length };
+    if (whole.length >= FEW || wanted.words.length < 2) return { entries: whole, whole: whole.length, absent };
     const worth = worths(all, wanted.words);
     const known = wanted.words.map((_, at) => at).filter((at) => worth[at]);
     const asks = { ...wanted, words: known.map((at) => wanted.words[at]) };
@@ -160,7 +188,18 @@
     for (let lacking = most; lacking <= known.length / 2 && entries.length < FEW; lacking++) {
       entries = best(all, asks, lacking, known.map((at) => worth[at]));
     }
-    return { entries, whole: whole.length };
+    return { entries, whole: whole.length, absent };
+  }
+
+  // Without the places that the named paper has no claim at: these cannot be found.
+  function present(all, wanted) {
+    const at = (word) => all.some((one) => meant(one, { ...wanted, words: [word] }));
+    const absent = wanted.paper ? wanted.words.filter((word) => PLACED.test(word) && !at(word)) : [];
+    const words = wanted.words.filter((word) => !absent.includes(word));
+    const said = absent.map((word) => word[0].toUpperCase() + word.slice(1).replace(/\d/, " $&"));
+    const first = all.find(({ entry }) => entry.kind === "claim" && entry.id.startsWith(`${wanted.paper}/`));
+    const cite = first?.entry.place.split(", ")[0];
+    return { wanted: { ...wanted, words }, absent: said.length ? `${cite} has no ${said.join(" or ")} in the ledger. ` : "" };
   }
 
   window.clFind = find;

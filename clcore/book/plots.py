@@ -88,10 +88,13 @@ def _short(attribute: re.Match) -> str:
     return f'{attribute["name"]}="{" ".join(value.split())}"'
 
 
-def panels(columns: int, width: float = 8.0, height: float = 3.2) -> tuple[plt.Figure, list]:
-    """A figure with `columns` axes side by side; sizes in inches."""
-    figure, axes = plt.subplots(1, columns, figsize=(width, height), squeeze=False)
-    return figure, list(axes[0])
+def panels(
+    columns: int, width: float = 8.0, height: float = 3.2, rows: int = 1
+) -> tuple[plt.Figure, list]:
+    """A figure with `columns` axes side by side in each of `rows`; sizes in inches. The axes come
+    row by row. Up to a width of 7 a phone shows the figure whole; a wider one scrolls."""
+    figure, axes = plt.subplots(rows, columns, figsize=(width, height), squeeze=False)
+    return figure, list(axes.flat)
 
 
 def below(gap: float) -> dict:

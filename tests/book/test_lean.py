@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from clcore.book.site import lean
-from clcore.book.site.lean import bundles, colours, icons, pictures, unused
+from clcore.book.site.lean import bundles, colours, icons, lines, pictures, unused
 
 SHAPES = (
     '{moon:[1,2,[],"f1","Mbrand"]};d("fab",p)'
@@ -198,3 +198,37 @@ def test_pieces_of_the_theme_are_no_pages(tmp_path):
     write(tmp_path / "_images" / "a.png", png())
     lean.apply(tmp_path)
     assert piece.read_text() == '<img src="../_images/a.png">'
+
+
+MATH = r'<span class="math notranslate nohighlight">\(x>0\)</span>'
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        (rf"for {MATH}.", f"{MATH}."),
+        (rf"({MATH}), or", f"({MATH}),"),
+        (rf"{MATH} and {MATH}; so", f"{MATH};"),
+        (r"the \(k\)-th of \(n\)", r"\(k\)-th"),
+        (r"\(\alpha\) of \((1-a)\): no", r"\((1-a)\):"),
+    ],
+)
+def test_a_formula_is_held_together_with_what_stands_at_it(text, held):
+    made = lines.keep(f"<p>{text}</p>")
+    assert made == f"<p>{text}</p>".replace(held, f'<span class="cl-kept">{held}</span>')
+    assert made.count("cl-kept") == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        rf"{MATH} and \(y\) are free",
+        r'<img alt="a > b, \(x\).">',
+        r"<script>s = '\(x\).'</script>",
+        r"<pre>\(x\).</pre> <code>\(x\),</code>",
+        r"<!-- \(x\). -->",
+        r'<div class="math">\[x\]</div>.',
+    ],
+)
+def test_what_is_no_formula_in_a_line_is_left_alone(text):
+    assert lines.keep(text) == text

@@ -60,3 +60,15 @@ def test_names_that_would_overlap_are_moved_apart_and_keep_their_order(axis):
     assert gap > 0 and found["top"] <= 1
     tall = max(box.height for box in boxes) / axis.get_window_extent().height
     assert gap >= 0.8 * tall
+
+
+def test_panels_come_row_by_row():
+    figure, axes = plots.panels(2, rows=2)
+    places = [axis.get_subplotspec() for axis in axes]
+    assert [(at.rowspan.start, at.colspan.start) for at in places] == [
+        (0, 0),
+        (0, 1),
+        (1, 0),
+        (1, 1),
+    ]
+    plt.close(figure)

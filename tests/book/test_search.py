@@ -49,6 +49,15 @@ def test_a_claim_is_found_by_what_its_checks_say_and_by_other_words_for_it():
     assert "lottery ticket" not in search.of_claim(row())["also"]
 
 
+def test_a_paper_is_called_by_names_that_no_other_has():
+    called = search.names()
+    assert list(called) == list(ledger.papers())
+    assert "Pokle" in called["ncl"] and "Tian" not in called["acl"] + called["nl"]
+    assert {"ddn", "Tian et al. 2020", "Tian 2020"} <= set(called["ddn"])
+    names = [name for of in called.values() for name in of]
+    assert len(names) == len(set(names))
+
+
 def test_what_readers_call_a_thing_stands_somewhere_in_the_claims_or_the_book():
     texts = [f"{r['title']} {r['statement']}" for r in ledger.claims().values()]
     texts += [f"{term} {e['says']}" for of in terms.known().values() for term, e in of.items()]

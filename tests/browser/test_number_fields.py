@@ -53,7 +53,7 @@ def numbers(name: str) -> list[float]:
     found = exercises.known(name)
     truth, within = float(found.truth()), found.bound
     tried = [truth, float(f"{truth:.3g}"), 0.0, 1.5 * truth, -3.7, 1e-9, 1e300]
-    tried += [truth * (1 + share * within) for share in (-1.3, -1.01, -0.99, 0.99, 1.01, 1.3)]
+    tried += [truth * (1 + share * within) for share in (-1.3, -1.01, -0.99, 0.99, 1.001, 1.3)]
     for _, operation, number in mistakes.NUMBERS:
         mistaken = INVERSE[operation](truth, number)
         tried += [mistaken, mistaken * (1 + within / 3), mistaken * (1 + 3 * within)]

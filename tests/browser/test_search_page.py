@@ -37,6 +37,17 @@ ERRANDS = {
     "does weight decay matter": "chapters/5-two-layer.html",
     "does a negative beta train faster": "claims/ddn-rem14.html",
     "is Lemma 11 of the nonlinearity paper correct": "claims/nl-lem11.html",
+    # A paper by what it is called: the claims of the others are left out.
+    "is Theorem 1 of the dual-networks paper true for the simple contrastive loss": (
+        "claims/ddn-thm1.html"
+    ),
+    "is Figure 3 of the nonlinearity paper reproduced": "claims/nl-num2.html",
+    "Remark 2 of the nonlinearity paper": "claims/nl-rem2.html",
+    "is Corollary 1 of the coordinate-wise paper true": "claims/acl-cor1.html",
+    "Figure 5 of Pokle, does training without negatives work": "claims/ncl-fig5.html",
+    "can I replace the softmax pair weights and still maximise an energy": "claims/acl-num22.html",
+    "Tian 2022 temperature": "claims/acl-",
+    "the nonlinearity paper": "claims/nl-",
     "l2 normalisation conserves weight norms": "claims/acl-lem2.html",
 }
 
@@ -67,6 +78,20 @@ def test_few_with_all_words_are_followed_by_those_with_most(tab: Tab) -> None:
     count = tab.page.locator("#search-count").inner_text()
     assert " with all words, " in count and count.endswith(" with most of them")
     assert not any(link.startswith(("book/teaching", "book/api")) for link in found[:3])
+
+
+def test_of_a_named_paper_no_other_paper_answers(tab: Tab) -> None:
+    found = [link.removeprefix(tab.address) for link in _found(tab, "Lemma 3 dual networks paper")]
+    assert found[0] == "claims/ddn-lem3.html"
+    assert not any(link.startswith(("claims/acl", "claims/nl", "claims/ncl")) for link in found)
+    found = _found(tab, "Lemma 3 of the dual networks paper and of the nonlinearity paper")
+    assert {"ddn-lem3", "nl-lem3"} <= {link.rpartition("/")[2].split(".")[0] for link in found}
+
+
+def test_a_place_that_a_paper_has_not_is_said_to_be_absent(tab: Tab) -> None:
+    assert _found(tab, "Table 3 of the min-max paper, setting alpha directly")
+    count = tab.page.locator("#search-count").inner_text()
+    assert count.startswith("Tian 2022 has no Table 3 in the ledger. ")
 
 
 def test_what_is_nowhere_is_said_to_be(tab: Tab) -> None:

@@ -31,11 +31,13 @@ def papers(tmp_path, monkeypatch):
 
 def test_the_fields_of_a_paper_are_read(papers):
     fields = {"name": "A", "title": "B", "version": "C", "groups": {"x": "Y"}}
-    fields |= {"authors": "D, E, 2020", "cite": "D 2020"}
+    fields |= {"authors": "D, E, 2020", "cite": "D 2020", "called": ["A paper"]}
     assert papers(**fields)["acl"] == fields
 
 
-@pytest.mark.parametrize("field", ["name", "title", "version", "groups", "authors", "cite"])
+@pytest.mark.parametrize(
+    "field", ["name", "title", "version", "groups", "authors", "cite", "called"]
+)
 def test_a_paper_has_all_its_fields(papers, field):
     with pytest.raises(
         LedgerError, match=rf"papers\.yaml, at acl: '{field}' is a required property"

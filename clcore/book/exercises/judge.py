@@ -201,7 +201,8 @@ def _off(gap: float, found: Exercise) -> str:
     if found.bound == 0:
         return f"not right; it asks for {found.asks}"
     if found.truth:
-        return f"off by {_percent(gap)} per cent (allowed: {_percent(found.bound)})"
+        own, most = _percent(gap), _percent(found.bound)
+        return f"off by {'just over ' if own == most else ''}{own} per cent (allowed: {most})"
     return f"off by {number(gap)} (allowed: {number(found.bound)})"
 
 

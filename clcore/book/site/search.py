@@ -132,6 +132,18 @@ def of_claim(row: dict) -> dict[str, str]:
     }
 
 
+def names() -> dict[str, list[str]]:
+    """What a query may call each paper: its key, citation, first author if no other has it."""
+    cites = {key: paper["cite"].split() for key, paper in ledger.papers().items()}
+    first = [words[0] for words in cites.values()]
+    found = {}
+    for key, paper in ledger.papers().items():
+        name, year = cites[key][0], cites[key][-1]
+        own = [name] if first.count(name) == 1 else []
+        found[key] = sorted({key, paper["cite"], f"{name} {year}", *own, *paper["called"]})
+    return found
+
+
 def write_claims(rows: list[dict], stage: Path) -> None:
     """Write the claims' part of the index into the staging folder."""
     write_json(Path(stage) / CLAIMS, [of_claim(row) for row in rows])
@@ -227,7 +239,9 @@ class _Pages:
         known = read_json(Path(app.srcdir) / CLAIMS, "`python -m clcore build` writes it")
         entries = [*known, *of_glossary(), *self.found]
         text = json.dumps(entries, ensure_ascii=False)
-        write_atomic(Path(app.outdir) / INDEX, f"window.clIndex = {text};\n".encode())
+        called = json.dumps(names(), ensure_ascii=False)
+        index = f"window.clIndex = {text};\nwindow.clPapers = {called};\n"
+        write_atomic(Path(app.outdir) / INDEX, index.encode())
         yield "search", {"title": "Search"}, "search.html"
 
 
