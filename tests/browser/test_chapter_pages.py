@@ -9,17 +9,26 @@ from site_pages import AXE, PAGES, PHONE, accessible, opened
 
 pytestmark = [pytest.mark.site, pytest.mark.browser]
 
+HEIGHT = 15_000
+"""Most pixels of a chapter at a width of 1400, folds closed: seventeen screens."""
+
 
 @PHONE
 @pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("chapters/")])
 def test_page(tab: Tab, name: str) -> None:
     opened(tab, name)
     tab.page.set_viewport_size({"width": 1400, "height": 1000})
+    is_read_at_a_sitting(tab)
     checks_take_little(tab)
     every_slider_moves_by_keys_and_says_what_it_shows(tab)
     assert tab.problems == []
     if name in AXE:
         accessible(tab, name)
+
+
+def is_read_at_a_sitting(tab: Tab) -> None:
+    high = tab.page.evaluate("document.querySelector('.bd-article').scrollHeight")
+    assert high <= HEIGHT, f"{high} pixels: fold what few need, or divide the chapter"
 
 
 def checks_take_little(tab: Tab) -> None:
