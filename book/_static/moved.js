@@ -3,6 +3,17 @@
 // page -> where to -> old ids.
 (() => {
   const MOVED = {
+    "2-deep-linear-pca.html": {
+      "2-arrival.html": [
+        "claim-acl-num11", "claim-acl-rem2", "claim-acl-rem3", "ex-linear-1", "ex-linear-4",
+        "ex-linear-5", "fig-adversary", "fig-gap", "fig-traps", "how-to-build-a-trap",
+        "not-every-start-arrives-a-narrow-layer-can-be-a-trap",
+        "pair-weights-that-answer-the-network-bring-the-rank-back",
+        "the-closer-the-two-top-eigenvalues-the-longer-the-net-reads-a-mixture", "traps-two",
+        "where-eigenvalues-and-widths-are-kind-every-start-arrives",
+        "with-benign-eigenvalues-and-widths-every-start-arrives"
+      ]
+    },
     "3-relu-composition.html": {
       "3-feature-composition.html": [
         "claim-acl-eq14", "claim-acl-eq15", "claim-acl-eq17", "claim-acl-eq64", "claim-acl-eq68",

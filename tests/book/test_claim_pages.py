@@ -187,11 +187,11 @@ def test_certainty_names_small_sizes_where_a_proof_is_of_some():
 
 
 def test_a_chapter_explains_a_claim_at_the_box_of_its_statement():
-    book = SUMMARY | {"chapters": [{"name": "2-deep-linear-pca", "title": "2 Deep linear nets"}]}
+    book = SUMMARY | {"chapters": [{"name": "2-deep-linear-pca", "title": "2.1 Deep linear nets"}]}
     found = pages.explained(row(id="acl/thm3", notebook="2-deep-linear-pca"), book)
     assert found == {
         "address": "chapters/2-deep-linear-pca.html#thm-acl-3",
-        "name": "chapter 2",
+        "name": "chapter 2.1",
         "title": "Deep linear nets",
     }
     found = pages.explained(row(id="acl/eq1", notebook="2-deep-linear-pca"), book)

@@ -1,5 +1,6 @@
-"""Exercises of chapter 2: deep linear nets and principal components."""
+"""Exercises of chapters 2.1 and 2.2: deep linear nets, where they end and whether they arrive."""
 
+import math
 from functools import cache
 from typing import Any
 
@@ -203,4 +204,53 @@ def plateau(answer: Any) -> float:
             W = layer / layer.norm(dim=(1, 2), keepdim=True) @ W
         found = (W**2).sum((1, 2)).mean()
         worst = max(worst, float((value(mean(n, depth)) / found - 1).abs()))
+    return worst
+
+
+@exercise(
+    "ex-linear-noise",
+    "a function of λ that gives the strength of the noise",
+    bound=1e-6,
+    wrong=(lambda v: v**0.5, lambda v: (v / 2) ** 0.5, lambda v: 2 * v, lambda v: v),
+)
+def turning_noise(answer: Any) -> float:
+    """Largest eigenvalue in size over the variance, at the given noise, from sums over forty
+    samples whose variance and noise are exact, for five variances."""
+    strength, made, worst = function(answer), torch.Generator().manual_seed(keyed(7)), 0.0
+    for _ in range(5):
+        x, noise = _draw(made, 2, 40)
+        variance = float(torch.rand((), generator=made, dtype=_F64)) * 3 + 0.1
+        x = x / x.std() * variance**0.5
+        noise = noise / noise.square().mean() ** 0.5
+        far, near = (x[:, None] - x) ** 2, (value(strength(variance)) * noise) ** 2
+        alpha = (1 - torch.eye(40, dtype=_F64)) / (2 * 40 * 39)
+        left = (alpha * far).sum() - (alpha.sum(1) * near).sum()
+        worst = max(worst, float(left.abs() / variance))
+    return worst
+
+
+@exercise(
+    "ex-arrival-weights",
+    "a function of a and b that gives the temperature",
+    bound=1e-6,
+    wrong=(
+        lambda a, b: 4 * a**2 / math.log(2 * a**2 / b**2 - 1),
+        lambda a, b: 2 * a**2 / math.log(2 * a**2 / b**2),
+        lambda a, b: 2 * a**2 / math.log(a**2 / b**2),
+        lambda a, b: a**2 / (2 * math.log(2 * a**2 / b**2 - 1)),
+    ),
+)
+def overtaken(answer: Any) -> float:
+    """Largest relative difference between the two diagonal entries of X at the given temperature,
+    from sums over the pairs of corners, for five rectangles."""
+    temperature, made, worst = function(answer), torch.Generator().manual_seed(keyed(8)), 0.0
+    for _ in range(5):
+        b, more = (0.5 + torch.rand(2, generator=made, dtype=_F64)).tolist()
+        a = b * (1 + more)
+        x = _matrix([[a, b], [a, -b], [-a, b], [-a, -b]])
+        steps = (x[:, None] - x) ** 2
+        far = steps[..., 0] / 2 / value(temperature(a, b))
+        alpha = torch.softmax(torch.where(torch.eye(4, dtype=bool), -torch.inf, -far), 1)
+        one, two = (alpha[..., None] * steps).sum((0, 1))
+        worst = max(worst, float((one / two - 1).abs()))
     return worst

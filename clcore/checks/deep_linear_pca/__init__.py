@@ -1,1 +1,1 @@
-"""Checks of chapter 2: deep linear nets and PCA (acl Sec. 4)."""
+"""Checks of chapters 2.1 and 2.2: deep linear nets and PCA (acl Sec. 4)."""
