@@ -184,7 +184,7 @@ def quarters():
 
 
 def chapters():
-    """The trainings that chapters 1.1 and 3.1 write out, by the functions that they call."""
+    """The trainings that chapters 1.1 and 3.2 write out, by the functions that they call."""
     images = torch.zeros(40, 8, 8, device=CUDA)
 
     def trained(variant):

@@ -14,6 +14,21 @@
         "with-benign-eigenvalues-and-widths-every-start-arrives"
       ]
     },
+    "3-relu-composition.html": {
+      "3-feature-composition.html": [
+        "claim-acl-eq14", "claim-acl-eq15", "claim-acl-eq17", "claim-acl-eq64", "claim-acl-eq68",
+        "claim-acl-eq70", "claim-acl-eq71", "claim-acl-lem4", "claim-acl-num19",
+        "claim-acl-num20", "claim-acl-rem5", "claim-acl-thm6", "every-other-equation",
+        "ex-relu-3", "ex-relu-4", "ex-relu-6", "fig-energy", "fig-fields", "fig-phase",
+        "fig-pixels", "in-between-the-number-of-fields-moves-the-threshold", "lem-acl-4",
+        "on-a-trained-net-weak-augmentation-leaves-one-field-strong-joins-them",
+        "protocol-of-the-experiment-on-photographs",
+        "real-pixels-sharper-filters-under-stronger-colour-augmentation-in-a-small-stand-in",
+        "several-fields-see-each-other-only-through-a-hidden-cause",
+        "strong-augmentation-makes-it-pay-to-join-features", "thm-acl-6",
+        "training-mostly-ends-where-the-energies-say"
+      ]
+    },
     "4-hltm.html": {
       "4-trained-trees.html": [
         "claim-ddn-fig13", "claim-ddn-fig14", "claim-ddn-rem11", "claim-ddn-rem12", "claim-ddn-rem17",
@@ -55,6 +70,9 @@
     }
   };
   const RENAMED = {
+    "3-relu-composition.html": {
+      "#what-one-relu-changes-a-node-keeps-one-feature": ["what-one-relu-changes-feature-composition"]
+    },
     "4-hltm.html": {
       "#latent-trees-and-how-rare-a-lucky-node-is": [
         "latent-trees-lucky-nodes-and-what-the-layers-learn"

@@ -150,18 +150,22 @@ class Chapter:
         remedy = "restore it from the repository, or run the chapter with profile=paper"
         return pd.read_csv(_file(base, "csv")), read_json(_file(base, "json"), remedy)
 
-    def beside(self, name: str, table: "pd.DataFrame", on: "str | list[str]") -> "pd.DataFrame":
+    def beside(
+        self, name: str, table: "pd.DataFrame", on: "str | list[str]", of: str | None = None
+    ) -> "pd.DataFrame":
         """Record a table, and return it with the recorded full-size run's columns next to its own.
 
         Rows are those of `table`, found by `on` (names, integers or short decimals, which a file of
         six digits keeps). Columns are (which run, name).
+
+        of: the folder under data/recorded/, if it is not the one of this chapter's name.
         """
         import pandas as pd
 
-        self.record(name, table)
+        self.record(name, table, of)
         own = table.set_index(on)
         sides = {f"this build ({self.profile})": own}
-        found = self.recorded(name)
+        found = self.recorded(name, of)
         if found:
             kinds = table[[on] if isinstance(on, str) else on].dtypes
             sides["recorded (full size)"] = found[0].astype(kinds).set_index(on).reindex(own.index)

@@ -41,6 +41,7 @@ def test_what_has_another_name_is_where_its_old_one_leads(site: Path) -> None:
     ("old", "new"),
     [
         ("2-deep-linear-pca.html#traps-two", "2-arrival.html#traps-two"),
+        ("3-relu-composition.html#thm-acl-6", "3-feature-composition.html#thm-acl-6"),
         ("4-hltm.html#fig-operators", "4-trained-trees.html#fig-operators"),
         ("4-hltm.html#do-the-lucky-ones-win", "4-trained-trees.html#luck-at-the-start-*"),
         ("6-landscape.html#fig-noise-map", "6-training.html#fig-noise-map"),

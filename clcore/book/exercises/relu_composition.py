@@ -1,4 +1,4 @@
-"""Exercises of chapter 3.1: one ReLU node, and when features are joined."""
+"""Exercises of chapters 3.1 and 3.2: one ReLU node, and when features are joined."""
 
 import math
 from typing import Any
@@ -145,4 +145,57 @@ def too_strong(answer: Any) -> float:
     for a in _draws(4, 3) + _draws(4, 6):
         found = _crossing(lambda t, a=a: -_joined(a, t), 0.0, 2.0 * len(a))
         worst = max(worst, abs(float(value(own(a))) - found))
+    return worst
+
+
+@exercise(
+    "ex-relu-dead",
+    "a function of M: the shares of dead nodes without augmentation and where all entries are -2",
+    bound=1e-9,
+    wrong=(
+        lambda M: (2.0**-M, 2.0**-M),
+        lambda M: (0.0, 1 - 2.0**-M),
+        lambda M: (0.5, 0.5),
+        lambda M: (2.0**-M, 1.0),
+    ),
+)
+def dead(answer: Any) -> float:
+    """Largest difference from the shares of the patterns of signs that the flow, in small steps on
+    the sphere, leaves without a positive weight of any size."""
+    told, worst = function(answer), 0.0
+    for M in (2, 3, 4):
+        signs = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0], dtype=_F64)] * M)
+        start = signs * torch.cat([_draws(1, M)[0][None]] * len(signs))
+        own = value(told(M), (2,))
+        plain = 2 * M * torch.eye(M, dtype=_F64) - 1
+        for share, X in zip(own, (plain, torch.full((M, M), -2.0, dtype=_F64)), strict=True):
+            w = start
+            for _ in range(800):
+                pushed = w + 0.02 * (w > 0) * (w.clamp(min=0) @ X)
+                w = torch.where((w > 0) & (pushed < 0), 0.0, pushed)
+                w = w / w.norm(dim=-1, keepdim=True)
+            worst = max(worst, abs(float(share) - float((w.amax(-1) < 1e-6).double().mean())))
+    return worst
+
+
+@exercise(
+    "ex-relu-cause",
+    "a function of p1, q1 and q0 that gives a share between 0 and 1",
+    bound=1e-9,
+    wrong=(
+        lambda p1, q1, q0: (q1 - q0) ** 2,
+        lambda p1, q1, q0: p1 * (1 - p1) * (q1 - q0) ** 2,
+        lambda p1, q1, q0: p1 * q1 / (p1 * q1 + (1 - p1) * q0),
+        lambda p1, q1, q0: (q1 - q0) ** 2 / (p1 * q1 * (1 - q1) + (1 - p1) * q0 * (1 - q0)),
+    ),
+)
+def due_to_cause(answer: Any) -> float:
+    """Largest difference from the squared correlation of cause and feature over four states."""
+    own, worst = function(answer), 0.0
+    states = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], dtype=_F64)
+    for p1, q1, q0 in ((0.5, 0.4, 0.2), (0.25, 0.8, 0.4), (0.9, 0.1, 0.7), (0.3, 0.55, 0.5)):
+        mass = [(1 - p1) * (1 - q0), (1 - p1) * q0, p1 * (1 - q1), p1 * q1]
+        spread = states.T.cov(correction=0, aweights=torch.tensor(mass, dtype=_F64))
+        share = spread[0, 1] ** 2 / (spread[0, 0] * spread[1, 1])
+        worst = max(worst, abs(float(value(own(p1, q1, q0))) - float(share)))
     return worst

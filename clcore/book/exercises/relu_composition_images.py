@@ -1,4 +1,4 @@
-"""Exercises of chapter 3.2: what total variation sees of a filter."""
+"""Exercises of chapter 3.3: what total variation sees of a filter."""
 
 import math
 from typing import Any

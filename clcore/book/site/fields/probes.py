@@ -21,6 +21,7 @@ PROBES = {
     "ex-linear-5": Probe("δ = 0.004", (0.004,), 1, within=0.001),
     "ex-linear-6": Probe("n = 6, L = 4", (6, 4), 1 / 6**3),
     "ex-arrival-weights": Probe("a = 2, b = 1", (2, 1), 8 / math.log(7)),
+    "ex-relu-cause": Probe("p₁ = 0.25, q₁ = 0.8, q₀ = 0.4", (0.25, 0.8, 0.4), 0.12),
     "ex-relu-3": Probe("a = 1, 2, 3", ([1, 2, 3],), (3 - 2) / (3 - 14 / 18)),
     "ex-relu-5": Probe("a = 2.5", (2.5,), math.atan(2.5) / (math.pi / 2)),
     "ex-relu-6": Probe("a = 1, 2, 3", ([1, 2, 3],), 36 / 14),
