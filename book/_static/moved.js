@@ -29,6 +29,24 @@
         "training-mostly-ends-where-the-energies-say"
       ]
     },
+    "4-dual-networks.html": {
+      "4-residue.html": [
+        "a-loss-with-fixed-weights-has-no-residue",
+        "a-loss-with-held-weights-has-no-residue",
+        "a-strong-residue-can-turn-growth-into-decay",
+        "attraction-that-weighs-more-brings-in-a-second-operator", "claim-ddn-cor1",
+        "claim-ddn-eq4", "claim-ddn-eq59", "claim-ddn-eq6", "claim-ddn-eq67",
+        "claim-ddn-eq7", "claim-ddn-eq71", "claim-ddn-eq72", "claim-ddn-eq74",
+        "claim-ddn-eq77", "claim-ddn-eq78", "claim-ddn-eq79", "claim-ddn-eq80",
+        "claim-ddn-eq86", "claim-ddn-rem15", "claim-ddn-rem16", "claim-ddn-rem18",
+        "claim-ddn-rem21", "claim-ddn-rem3", "claim-ddn-rem5", "claim-ddn-thm4",
+        "cor-ddn-1", "every-other-equation", "ex-dual-operator-1", "ex-dual-operator-2",
+        "fig-inside", "fig-residue", "fig-residue-plane",
+        "infonce-a-weighted-covariance-and-a-residue",
+        "not-every-update-is-positive-semi-definite",
+        "stronger-attraction-brings-in-a-second-operator", "thm-ddn-4"
+      ]
+    },
     "4-hltm.html": {
       "4-trained-trees.html": [
         "claim-ddn-fig13", "claim-ddn-fig14", "claim-ddn-rem11", "claim-ddn-rem12", "claim-ddn-rem17",

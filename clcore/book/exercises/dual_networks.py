@@ -1,10 +1,11 @@
-"""Exercises of chapter 4.1: the covariance operator."""
+"""Exercises of chapters 4.1 and 4.2: the covariance operator, and the residue of InfoNCE."""
 
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import torch
+from scipy.optimize import minimize_scalar
 
 from clcore import random
 from clcore.book.exercises.judge import exercise, function, keyed, value
@@ -153,6 +154,59 @@ def norms(answer: Any) -> float:
 
 def _weight(r: float, tau: float) -> float:
     return float(torch.sigmoid(torch.tensor(-r / tau, dtype=torch.float64))) / tau
+
+
+def _slope(a: float, s: float, beta: float) -> float:
+    """d/dw at w = 1 of (1 + beta) r_+ - r_- of the neuron w x, over all samples and views."""
+    w = torch.ones((), dtype=torch.float64, requires_grad=True)
+    views = torch.tensor([[a + s, a - s], [-a + s, -a - s]], dtype=torch.float64)
+    moves, rests = w * views, views
+    near = (moves[:, :, None] - rests[:, None]).square().mean() / 2
+    far = (moves.ravel()[:, None] - rests.ravel()).square().mean() / 2
+    return float(torch.autograd.grad((1 + beta) * near - far, w)[0])
+
+
+@exercise(
+    "ex-residue-attraction",
+    "the largest beta under which w does not shrink, a function of a and s",
+    bound=1e-9,
+    wrong=(
+        lambda a, s: a / s,
+        lambda a, s: (s / a) ** 2,
+        lambda a, s: (a / s) ** 2 - 1,
+        lambda a, s: (2 * a / s) ** 2,
+    ),
+)
+def attraction(answer: Any) -> float:
+    """Relative distance from the root of the slope in beta, by autograd over the enumerated loss;
+    the slope is linear in beta."""
+    given, worst = function(answer), 0.0
+    for a, s in (0.3 + 2 * _uniform(8, 4, 2)).tolist():
+        plain, strong = (_slope(a, s, beta) for beta in (0.0, 1.0))
+        worst = max(worst, _apart(given(a, s), plain / (plain - strong)))
+    return worst
+
+
+@exercise(
+    "ex-residue-temperature",
+    "the temperature of the largest weight, a function of the distance r",
+    bound=1e-3,
+    wrong=(
+        lambda r: r,
+        lambda r: r / 2,
+        lambda r: 2 * r,
+        lambda r: 1 / r,
+    ),
+)
+def hardest(answer: Any) -> float:
+    """Relative distance from the maximum of the weight, searched for at random distances."""
+    given, worst = function(answer), 0.0
+    for r in (0.2 + 4 * _uniform(9, 4)).tolist():
+        found = minimize_scalar(
+            lambda tau, r=r: -_weight(r, tau), bounds=(0.1 * r, 10 * r), method="bounded"
+        )
+        worst = max(worst, _apart(given(r), float(found.x)))
+    return worst
 
 
 @exercise(

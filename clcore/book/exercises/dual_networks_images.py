@@ -1,4 +1,4 @@
-"""Exercises of chapter 4.2: operator and residue on images, and how to compare losses."""
+"""Exercises of chapter 4.3: operator and residue on images, and how to compare losses."""
 
 import math
 from functools import cache

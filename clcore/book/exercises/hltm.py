@@ -1,4 +1,4 @@
-"""Exercises of chapters 4.3 and 4.4: latent trees, lucky nodes, what hidden groups learn."""
+"""Exercises of chapters 4.4 and 4.5: latent trees, lucky nodes, what hidden groups learn."""
 
 import itertools
 from typing import Any

@@ -30,6 +30,8 @@ PROBES = {
     "ex-dual-1": Probe("d = 4", (4,), 1 + 3 / 64, within=0.001),
     "ex-dual-2": Probe("d = 5", (5,), 1 / 200),
     "ex-dual-3": Probe("c = 7, k = 3", (7, 3), 18, within=0),
+    "ex-residue-attraction": Probe("a = 3, s = 2", (3, 2), 9 / 4),
+    "ex-residue-temperature": Probe("r = 2", (2.0,), 2 / 1.278464543),
     "ex-dual-operator-1": Probe("τ = 1", (1.0,), 1 / (1 + math.e**4) - 1 / (1 + math.e**2)),
     "ex-ddn-images-1": Probe("ratio 0.6, overlap −0.2", (0.6, -0.2), 0.96**0.5),
     "ex-ddn-images-4": Probe("p = 0.2, τ = 0.5, β = −0.5", (0.2, 0.5, -0.5), 1.1),
