@@ -25,17 +25,13 @@ WIDE = (
 )
 TALL = "".join(f"<figure style='break-inside:avoid'>{PICTURE}</figure>{WORDS}" for _ in range(5))
 EMPTY = "<section><h2>Nothing here</h2><details><summary>code</summary>x</details></section>"
-END = (
-    "<div class='cell_input'><pre>here.close()</pre><button>Copy to clipboard</button></div>"
-    "<div class='cell_input'><pre>here.pick(1)</pre><button></button></div>"
-)
 BODIES = {
     "book/index": f"<h1>The front</h1>{WORDS}",
     "chapters/0-start-here": f"<h1>0 The oldest</h1>{WORDS}<section><h2>A section</h2>{WORDS}"
     "<p><a href='1-minmax.html#x'>next</a> <a href='../book/ledger.html'>gone</a> "
     f"<a href='https://example.org/'>far</a></p></section>{EMPTY}",
     "chapters/1-minmax": f"<h1>1.1 The wide</h1>{WORDS}<section><h2>Too wide</h2>{WIDE}{WORDS}"
-    f"{END}</section><section><h2>Tall</h2>{TALL}</section>",
+    f"</section><section><h2>Tall</h2>{TALL}</section>",
 }
 PAGE = """<!DOCTYPE html><html><head><meta charset="utf-8"><title>t</title><style>
 body {{ margin: 0; font: 16px/1.5 sans-serif; }} td {{ white-space: nowrap; }}
@@ -87,11 +83,6 @@ def test_text_has_one_size_where_a_page_has_something_wide(book):
     assert height == pytest.approx(16 * 0.75 * layout.SCALE, rel=0.01)
     text = "".join(page.extract_text() for page in book.pages)
     assert "columnar23" in text, "the last column is on the paper"
-
-
-def test_the_call_that_ends_a_notebook_is_not_printed(book):
-    text = "".join(page.extract_text() for page in book.pages)
-    assert "here.pick(1)" in text and "close()" not in text
 
 
 def test_sheets_are_numbered_through_and_the_contents_say_where(book):

@@ -46,11 +46,6 @@ async ({folds, style}) => {
     fold.classList.toggle('toggle-hidden', !open);
     if (!open && fold.closest('.solution')) fold.closest('.solution').style.display = 'none';
   }
-  // The call that ends a notebook says nothing on paper. (A cell has a button beside its code.)
-  for (const code of document.querySelectorAll('.bd-article div.cell_input')) {
-    const text = code.querySelector('pre')?.textContent.trim();
-    if (text === 'here.close()') code.style.display = 'none';
-  }
   // What a reader gets as it comes into view, paper gets at once.
   await window.MathJax?.startup?.document?.lazyTypesetAll?.();
   for (const image of document.images) image.loading = 'eager';
