@@ -146,7 +146,7 @@ def test_members_of_classes_that_the_lines_use_say_what_they_are(write):
 
 
 def uses(t, x):
-    return made(t).times(x), made(t).size, made(t).root, made(t).far, x.silent
+    return made(t).times(x), made(t).size, made(t).root, made(t).far, x.silent, x.half
 """
     other = """class Layer:
     '''A layer.'''
@@ -160,6 +160,10 @@ def uses(t, x):
     @property
     def far(self):
         '''How far.'''
+
+    @property
+    def half(self):
+        return self.size / 2
 
     def times(self, x):
         '''Times x.'''
@@ -177,6 +181,7 @@ def made(t) -> list[Layer]:
         ("Layer.size", "", "Of what."),
         ("Layer.root", "", "its root"),
         ("Layer.far", "", "How far."),
+        ("Layer.half", "", "`self.size / 2`"),
         ("Layer.times", "(x)", "Times x."),
     ]
 

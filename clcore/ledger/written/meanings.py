@@ -143,7 +143,7 @@ def _members(owner: ast.ClassDef, file: Path, used: set[str]) -> Iterator[Meanin
     fields: list[tuple[str, str, str, int]] = []
     for node, after in zip(owner.body, [*owner.body[1:], ast.Pass()], strict=True):
         if isinstance(node, ast.FunctionDef):
-            says = words(node) if ast.get_docstring(node) else ""
+            says = words(node)
             given = "" if node.decorator_list else call(node)
             fields.append((node.name, given, says, node.lineno))
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):

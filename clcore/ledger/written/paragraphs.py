@@ -5,8 +5,8 @@ what follows a loop; calls of helpers that stand alone are one, and so is a proo
 is not divided. Of a part are the paragraphs in which its name stands as a text, or the variable
 that the part was given, as long as it holds that part; the helpers to which its name is handed, and
 those to which they hand it on; of a helper to which the part itself is handed the paragraphs that
-feed it; the paragraphs that bind what these lines use; and where a helper makes the part, its
-calls.
+feed it; the paragraphs that bind what these lines use; whole, the helpers that return what a proof
+shows; and where a helper makes the part, its calls.
 """
 
 import ast
@@ -14,13 +14,13 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from clcore.ledger.printed import LedgerError
 from clcore.ledger.registry import Place
-from clcore.ledger.written import holders, uses
+from clcore.ledger.written import holders, proofs, uses
 from clcore.ledger.written.reach import Function, named, own, reached, text
 
 FEEDS = ("add", "breaks", "fails_by", "says", "confirms", "proves")
@@ -255,15 +255,18 @@ def _handed_on(
 
 def _with_what_they_use(function: Function, nodes: Collection[ast.expr]) -> list[Lines]:
     """The paragraphs of a function with one of these nodes, and those that bind what the statements
-    of these nodes use."""
+    of these nodes use; below them, whole, the helpers whose result a proof among these shows."""
     body = _body(function)
-    statements = {_statement(function, node) for node in nodes}
+    found = {_statement(function, node) for node in nodes}
+    statements = sorted(found, key=lambda one: one.lineno)
     lines = {node.lineno for node in nodes}
     spans = {(a, z) for a, z in body if any(a <= line <= z for line in lines)}
     used = [(one.lineno, one.end_lineno or one.lineno) for one in statements]
     bound = uses.of(function.node, used, skip=lambda node: holders.holds_part(function, node))
     spans |= {(a, z) for a, z in body if any(a <= b.last and b.first <= z for b in bound)}
-    return [Lines(function.file, function.node.name, a, z) for a, z in sorted(spans)]
+    shown = [proofs.helpers(function, one) for one in statements if proofs.is_one(one)]
+    here = [Lines(function.file, function.node.name, a, z) for a, z in sorted(spans)]
+    return [*here, *map(_whole, chain.from_iterable(shown))]
 
 
 def _named_around(function: Function, nodes: Iterable[ast.AST]) -> Iterator[ast.Name]:
@@ -365,7 +368,7 @@ def _calls_alone(function: Function, text: list[str]) -> dict[int, int]:
 
     found: dict[int, int] = {}
     for node in holders.nodes(function):  # from the outside in: what stands in a loop, with it
-        proof = _proof(node)
+        proof = proofs.is_one(node)
         if isinstance(node, ast.stmt) and node.lineno not in found and (proof or alone(node)):
             first = node.lineno
             while text[first - 2].strip().startswith("#"):
@@ -373,12 +376,3 @@ def _calls_alone(function: Function, text: list[str]) -> dict[int, int]:
             lines = range(first, (node.end_lineno or first) + 1)
             found |= dict.fromkeys(lines, -first if proof else node.col_offset)
     return found
-
-
-def _proof(node: ast.AST) -> bool:
-    """Whether this is a statement part.proves(...), or a loop over some."""
-    if isinstance(node, ast.For):
-        return all(map(_proof, node.body))
-    call = node.value if isinstance(node, ast.Expr) else None
-    called = call.func if isinstance(call, ast.Call) else None
-    return isinstance(called, ast.Attribute) and called.attr == "proves"
