@@ -270,6 +270,7 @@ def thm3_loss(t: Trial) -> None:
 
     part.proves(
         display(scale),
+        # -2 times -1/2: the second sum is added, with the factor alpha^2 kappa.
         breaks={"as typeset, no bracket": display(-sympy.Rational(1, 2))},
         at="d = 2, signs as in ncl/thm3-region",
     )

@@ -132,6 +132,7 @@ def fig10(t: Trial, runs: Runs) -> None:
 FALLS = "it falls from a warm start"
 AS_DRAWN = "the mean of the runs, as the figure draws it, without a test"
 LOUD_DRAWN = "noise 0.48, every column of M equally often, the mean of the runs, without a test"
+"""A setting in which the mean of the runs falls, as the figure draws it."""
 
 
 def _change(runs: Runs, panel: str) -> pd.Series:

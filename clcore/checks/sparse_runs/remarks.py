@@ -12,6 +12,7 @@ from clcore.experiments.sparse_tables import RECOVERED
 from clcore.ledger import Trial, check
 
 CONTRASTIVE = {"simclr": "Simplified-SimCLR", "cl-basic": "CL-basic", "cl-linear": "CL-linear"}
+"""The contrastive models, and what the paper calls them."""
 
 
 def _lowest_printed(model: str) -> float:

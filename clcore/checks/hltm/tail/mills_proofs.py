@@ -42,7 +42,8 @@ def signed(value: Any) -> Shown:
 
 
 def excess(bound: Any) -> Any:
-    """L' - y L + 1."""
+    """L' - y L + 1: if it is positive for all y > 0, the bound L is below Mills' ratio r, if it is
+    negative, above. For r' = y r - 1, so that (L - r) e^(-y^2/2) rises, or falls, to 0."""
     return bound.diff(Y) - Y * bound + 1
 
 
@@ -81,7 +82,7 @@ def coarse(part: Part) -> None:
 
 
 def sharp(part: Part) -> None:
-    """Both bounds of Eq. 124."""
+    """Both bounds of Eq. 124, by the signs of their `excess`."""
     slope(part)
     root, p = sympy.sqrt(Y**2 + 4), 2 * Y**2 + 2 * Y * sympy.sqrt(Y**2 + 8)
     below = 2 / (root * ((1 + Y**2) * root + Y**3 + 3 * Y))
@@ -279,15 +280,16 @@ def fig11(inside: Part, asymptote: Part) -> None:
     asymptote by intervals."""
     sharp(inside)
     falls(inside)
+    # e = 1/r - y: its bounds, from those of r.
     ends = [2 / (sympy.sqrt(Y**2 + 8) + Y), 2 / (sympy.sqrt(Y**2 + 4) + Y)]
     inside.proves(
         exact.equal([1 / HIGH - Y, 1 / LOW - Y], ends),
         breaks={"ends exchanged": exact.equal([1 / LOW - Y, 1 / HIGH - Y], ends)},
     )
     boxes = exact.cover(20, 30, 4)
-    near = [_distance(c, g, most) for g, most in (("0.99", 0.02), ("0.9", 0.1)) for c in boxes]
+    beyond = [_distance(c, g, most) for g, most in (("0.99", 0.02), ("0.9", 0.1)) for c in boxes]
     asymptote.proves(
-        exact.below_zero(v for pair in near for v in pair),
+        exact.below_zero(v for pair in beyond for v in pair),
         breaks={"gamma = 0.01": exact.below_zero(_distance(boxes[0], "0.01", 0.02))},
         at="c in [20, 30], gamma = 0.99 and 0.9",
     )

@@ -83,7 +83,8 @@ def lmes(parts: ro.Parts, radius: float, starts: Array) -> torch.Tensor:
 
 
 def _family(t: Trial, share: float, power: float | None = None) -> tuple:
-    """4 t.draws families of `tight`, and a start near each LME: (A, w, v)."""
+    """Families with an LME whose roughness is `share` of the gap, four per draw, and a start near
+    each LME: (A, w, v). power: as for `tight`."""
     n = 4 * t.draws
     A, w, second, _ = tight(t.rng, n, np.full(n, share), power)
     side = np.where(t.rng.random((n, 1)) < 0.7, second, across(t.rng, w))

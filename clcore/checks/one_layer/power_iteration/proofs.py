@@ -207,6 +207,7 @@ def eq103(part: Part) -> None:
     """On the sphere |w - w(0)|^2 = 2 - 2 w.w(0), so that the radius is an edge for w.w(0)."""
     s, c0 = sympy.symbols("s c_0", real=True)  # gamma = s^2
     w, start = exact.vector("w", 3), exact.vector("v", 3)
+    # |w - w(0)|^2 where both have norm 1.
     apart = (w - start).dot(w - start) - (w.dot(w) - 1) - (start.dot(start) - 1)
     c_gamma = 2 * s / (1 + s**2)
     edge = (c0 - c_gamma) / (1 - c_gamma)

@@ -137,14 +137,14 @@ class Wedge(NamedTuple):
     """Integrals over a sector: of dx, p, |x| p, x p, x x^T p; where p was looked at, and the
     largest p and |w_*^T x| there."""
 
-    dx: float
-    p: float
-    length: float
-    first: Array
-    second: Array
-    spots: Array
-    peak: float
-    reach: float
+    dx: float  # the volume
+    p: float  # the integral of p
+    length: float  # that of |x| p
+    first: Array  # that of x p
+    second: Array  # that of x x^T p
+    spots: Array  # where p was looked at
+    peak: float  # the largest p there
+    reach: float  # the largest |w_*^T x| there
 
 
 def wedges(p: Callable, radius: float, w: Array, u: Array, angle: float) -> list[Wedge]:

@@ -24,9 +24,9 @@ class Pair(NamedTuple):
 
     d: torch.Tensor
     b: torch.Tensor
-    scale: torch.Tensor
+    scale: torch.Tensor  # p_0 p_1
     L: torch.Tensor
-    delta: torch.Tensor
+    delta: torch.Tensor  # Delta
     law: Law
 
     def top(self) -> two_layer.Top:
