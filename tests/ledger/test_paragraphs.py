@@ -134,9 +134,9 @@ def test_a_name_that_is_computed_is_made_where_parts_are_begun_by_one(place):
     assert shown(place, "nowhere")[0] == ("thm1", MAKES)
 
 
-def test_a_name_that_is_only_compared_is_no_part(place, monkeypatch):
-    source = """def scale(name):
-    return 2 if name == "a" else 1
+def test_a_name_that_is_compared_a_default_or_a_key_of_data_is_no_part(place, monkeypatch):
+    source = """def scale(name, other="a"):
+    return DATA["a"]["b"] + DATA["b"]["a"].size if name == "a" else 1
 
 
 def thm1(t):

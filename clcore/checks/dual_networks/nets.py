@@ -85,9 +85,9 @@ class Pair:
     """Two towers of one shape with an input each; weights and inputs [draws, ...]."""
 
     first: list[Array]  # weights of the first tower, layer by layer
-    second: list[Array]  # those of the second
+    second: list[Array]  # weights of the second tower
     x1: Array  # input of the first tower
-    x2: Array  # that of the second
+    x2: Array  # input of the second tower
     name: str  # of the activation
 
     @property

@@ -265,12 +265,13 @@ def thm3_loss(t: Trial) -> None:
     pair, scale = sym.nets(), sym.ALPHA**2 * sym.KAPPA
 
     def display(inside: sympy.Expr) -> exact.Shown:
+        """By this factor of the second sum inside the bracket; -1/2: alpha^2 kappa times it is
+        added, as typeset."""
         total = sum(sym.printed_summand(i, pair, inside) for i in range(sym.D))
         return exact.equal(sym.loss(pair), 2 - 2 * total)
 
     part.proves(
         display(scale),
-        # -2 times -1/2: the second sum is added, with the factor alpha^2 kappa.
         breaks={"as typeset, no bracket": display(-sympy.Rational(1, 2))},
         at="d = 2, signs as in ncl/thm3-region",
     )

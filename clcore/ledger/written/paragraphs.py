@@ -2,11 +2,11 @@
 
 A paragraph of a function is a run of lines between blank lines; a comment begins one, and so does
 what follows a loop; calls of helpers that stand alone are one, and so is a proof; a function inside
-is not divided. Of a part are the paragraphs in which its name stands as a text, or the variable
-that the part was given, as long as it holds that part; the helpers to which its name is handed, and
-those to which they hand it on; of a helper to which the part itself is handed the paragraphs that
-feed it; the paragraphs that bind what these lines use; whole, the helpers that return what a proof
-shows; and where a helper makes the part, its calls.
+and a statement are not divided. Of a part are the paragraphs in which its name stands as a text, or
+the variable that the part was given, as long as it holds that part; the helpers to which its name
+is handed, and those to which they hand it on; of a helper to which the part itself is handed the
+paragraphs that feed it; the paragraphs that bind what these lines use; whole, the helpers that
+return what a proof shows; and where a helper makes the part, its calls.
 """
 
 import ast
@@ -92,8 +92,8 @@ def named_parts(place: Place) -> list[tuple[str, int]]:
 
 
 def _texts(function: Function, name: str) -> Iterator[ast.expr]:
-    """Where a name stands as a text, but not where it is compared with one; of the whole statement,
-    which has none, where it is begun."""
+    """Where a name stands as a text, but not where it is compared with one, nor as a key of data or
+    a parameter's default; of the whole statement, which has none, where it is begun."""
     if not name:
         yield from (call for call in holders.makers(function) if holders.first(call) == "")
         return
@@ -101,7 +101,21 @@ def _texts(function: Function, name: str) -> Iterator[ast.expr]:
     asked = (n for n in holders.nodes(function) if isinstance(n, ast.Compare))
     skip = {id(call.args[0]) for call in calls}
     skip |= {id(side) for one in asked for side in (one.left, *one.comparators)}
+    skip |= {id(key) for key in _keys_of_data(function)}
+    parameters = function.node.args if isinstance(function.node, ast.FunctionDef) else None
+    skip |= {id(value) for value in (parameters.defaults if parameters else ())}
     yield from (node for node in _told(function).get(name, ()) if id(node) not in skip)
+
+
+def _keys_of_data(function: Function) -> Iterator[ast.expr]:
+    """Keys of what is no table of parts: an entry that is asked for something else than to be fed,
+    or for an entry of its own."""
+    for node in holders.nodes(function):
+        if isinstance(node, ast.Subscript):
+            outer = holders.above(function)[node]
+            other = isinstance(outer, ast.Attribute) and outer.attr not in FEEDS
+            if other or (isinstance(outer, ast.Subscript) and outer.value is node):
+                yield node.slice
 
 
 @cache
@@ -319,7 +333,8 @@ def _body(function: Function) -> list[tuple[int, int]]:
     """First and last line of every paragraph below the docstring."""
     node = function.node
     start = node.body[0]
-    inner = [n for n in holders.nodes(function) if isinstance(n, ast.FunctionDef) and n is not node]
+    whole = (ast.FunctionDef, ast.Expr, ast.Assign, ast.Return)
+    inner = [n for n in holders.nodes(function) if isinstance(n, whole) and n is not node]
     if ast.get_docstring(node) is not None:
         begin = (start.end_lineno or start.lineno) + 1
     else:

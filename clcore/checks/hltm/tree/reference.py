@@ -35,7 +35,7 @@ class World(NamedTuple):
     z: Array  # J nodes
     chance: Array  # draws J
     pre: list[Array]  # pre-activations of every node's group, draws J n
-    out: list[Array]  # its outputs, draws J n
+    out: list[Array]  # outputs of every node's group, draws J n
 
 
 def keys(rng: np.random.Generator, draws: int) -> torch.Tensor:

@@ -139,12 +139,12 @@ class Wedge(NamedTuple):
 
     dx: float  # the volume
     p: float  # the integral of p
-    length: float  # that of |x| p
-    first: Array  # that of x p
-    second: Array  # that of x x^T p
+    length: float  # the integral of |x| p
+    first: Array  # the integral of x p
+    second: Array  # the integral of x x^T p
     spots: Array  # where p was looked at
-    peak: float  # the largest p there
-    reach: float  # the largest |w_*^T x| there
+    peak: float  # the largest p at these spots
+    reach: float  # the largest |w_*^T x| at these spots
 
 
 def wedges(p: Callable, radius: float, w: Array, u: Array, angle: float) -> list[Wedge]:
