@@ -163,8 +163,10 @@ def _kappas() -> tuple[sympy.Expr, sympy.Expr]:
 
 
 def below_asymptote(part: Part) -> None:
-    """r(y) < 1/y, and the arguments are no less than z_1 and kappa_1: with p = kappa_1 r(kappa_1),
-    in (0, 1), r(kappa_1) r(z_1) < r(kappa_1)^2/gamma = p^2/(kappa_1 kappa_2)."""
+    """R-hat is the larger of r(kappa_1) r(z_1) and r(kappa_2) r(z_2); r(y) < 1/y. With p = kappa_1
+    r(kappa_1), in (0, 1), and z_1 = kappa_2 + gamma e(kappa_1) = gamma/r(kappa_1) the first is
+    below r(kappa_1)^2/gamma = p^2/(kappa_1 kappa_2); as z_2 is at least kappa_1, the second is
+    below 1/(kappa_1 kappa_2)."""
     coarse(part)
     r = R(X)
     z1 = sympy.expand(G * X + G * (1 / r - X))
