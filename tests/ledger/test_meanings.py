@@ -186,6 +186,33 @@ def made(t) -> list[Layer]:
     ]
 
 
+def test_constants_in_a_row_are_told_each_and_one_name_of_two_modules_with_its_module(write):
+    write(
+        "clcore/checks/made/one.py",
+        """from clcore.checks.made import other
+
+LOW, HIGH = 1, 2
+
+
+def uses(t):
+    return LOW + HIGH + other.helper(t)
+""",
+    )
+    write(
+        "clcore/checks/made/other.py",
+        """LOW = 3
+
+
+def helper(t):
+    return LOW
+""",
+    )
+    folder = reach._paths.root() / "clcore" / "checks" / "made"
+    lines = [Lines(folder / "one.py", "uses", 7, 7), Lines(folder / "other.py", "helper", 5, 5)]
+    told = [(m.name, m.says) for m in meanings.of(lines)]
+    assert told == [("one.LOW", "`1`"), ("HIGH", "`2`"), ("other.LOW", "`3`")]
+
+
 def test_every_table_that_a_check_of_runs_takes_has_words():
     silent = []
     for place in (one for one in registry.places() if one.on == "runs"):

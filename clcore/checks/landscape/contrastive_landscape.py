@@ -230,6 +230,7 @@ def thm1b_lln(t: Trial) -> None:
         closed = float(ml.contrastive(*tensors(W), ml.one_hot(3), alpha, 2.0, negatives))
         value = limit_formula(W, alpha, 2.0, 10**9, negatives) - np.log(1e9)
         large.add(abs(value - closed))
+    # The control: the formula of "others" against the closed form of "data", the last above.
     off = limit_formula(W, alpha, 2.0, 10**9, "others") - np.log(1e9) - closed
     large.breaks("the other reading", abs(off))
 

@@ -306,7 +306,7 @@ def fig14(t: Trial, runs: Runs) -> None:
     """Warm start and normalised rows: all curves for p = d = m = 20 (Figure 14).
 
     Protocol   NCL from a warm start, c = 1.25, rows normalised, p = d = m = 20, no predictor;
-               fifteen runs, where the figure has three, whose test is at p = 0.045.
+               fifteen runs, where the figure has three (of three of ours p is 0.045).
     Question   Does the Minimum max-cosine end above its start at every Pr(sparse) (paired test)?
     Refuted    by a p-value above 0.05. Control: start and end exchanged in every other run.
     """

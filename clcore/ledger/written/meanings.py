@@ -5,9 +5,10 @@ is imported."""
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from clcore import _paths
@@ -47,12 +48,28 @@ def of(lines: Sequence[Lines]) -> list[Meaning]:
             if place and (place[0], _name_of(place[1])) not in shown:
                 meaning = _meaning(ast.unparse(node), *place)
                 if meaning.says:
-                    found.setdefault((meaning.file, meaning.line), meaning)
+                    found.setdefault((meaning.file, _at(place[1])), meaning)
     used = {node for one in lines for node in _attributes(one)}
     for node, file in _classes(found):
         for meaning in _members(node, file, used):
             found.setdefault((meaning.file, meaning.line), meaning)
-    return list(found.values())
+    return _told_apart(list(found.values()))
+
+
+def _told_apart(found: list[Meaning]) -> list[Meaning]:
+    """Meanings, with the module before a name that stands for several things."""
+    names = Counter(one.name for one in found)
+    return [
+        replace(one, name=f"{one.file.stem}.{one.name}") if names[one.name] > 1 else one
+        for one in found
+    ]
+
+
+def _at(stands: Stands) -> int | str:
+    """Where that stands, of several constants in a row each."""
+    if not isinstance(stands, Constant):
+        return stands.lineno
+    return f"{stands.value.lineno}, {stands.value.col_offset}"
 
 
 def call(node: Stands) -> str:

@@ -297,6 +297,7 @@ def eq152(t: Trial) -> None:
         short = np.sqrt(c / (2 * n) * (kids.rho**2 * kids.s**2).sum(-1))[:, None] - v[..., 1]
         activation.add(np.where(lucky, short, -9.0))
         met += int(lucky.sum())
+    # The control: of the last setting, leaves of strong polarity.
     activation.breaks("nodes that miss the event", short[~lucky], by=pooled).says(met=met)
     proofs.eq152(norms, jensen, activation)
 
