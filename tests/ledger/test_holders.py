@@ -15,6 +15,8 @@ def check(t, runs):
 
     one.add(1)
 
+    others = {"one": 1}
+
     name, size = "two", 2
 
     over = {n: part("table", setting=n) for n in SETTINGS}

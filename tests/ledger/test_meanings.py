@@ -195,7 +195,7 @@ LOW, HIGH = 1, 2
 
 
 def uses(t):
-    return LOW + HIGH + other.helper(t)
+    return LOW + HIGH.size() + other.helper(t)
 """,
     )
     write(

@@ -35,6 +35,7 @@ WIDTHS = (
     (6, 2, 2, 2, 2),
     (6, 3, 3, 3, 3, 3),
 )
+"""Widths of nets on six inputs, n_0 to n_L."""
 
 
 def climb(

@@ -9,6 +9,8 @@ from clcore.ledger.written.reach import Function, named
 
 MAKERS = ("part", "corrected", "both", "defines")
 """Methods of a trial that begin a part with its name."""
+FEEDS = ("add", "breaks", "fails_by", "says", "confirms", "proves")
+"""Methods of a part."""
 
 
 @cache
@@ -194,3 +196,14 @@ def _returned(function: Function, call: ast.AST) -> bool:
     other = named(function, call.func) if isinstance(call, ast.Call) else None
     returned = getattr(other.node, "returns", None) if other else None
     return isinstance(returned, ast.Name) and returned.id == "Part"
+
+
+def keys_of_data(function: Function) -> Iterator[ast.expr]:
+    """Keys of what is no table of parts: an entry that is asked for something else than to be fed,
+    or for an entry of its own."""
+    for node in nodes(function):
+        if isinstance(node, ast.Subscript):
+            outer = above(function)[node]
+            other = isinstance(outer, ast.Attribute) and outer.attr not in FEEDS
+            if other or (isinstance(outer, ast.Subscript) and outer.value is node):
+                yield node.slice

@@ -45,6 +45,8 @@ def of(lines: Sequence[Lines]) -> list[Meaning]:
             found.setdefault((meaning.file, meaning.name), meaning)
         for node in _names(function, one):
             place = places.of(one.file, node)
+            if not place and isinstance(node, ast.Attribute):  # of a constant, NAMES.items()
+                node, place = node.value, places.of(one.file, node.value)
             if place and (place[0], _name_of(place[1])) not in shown:
                 meaning = _meaning(ast.unparse(node), *place)
                 if meaning.says:

@@ -23,8 +23,6 @@ from clcore.ledger.registry import Place
 from clcore.ledger.written import holders, proofs, uses
 from clcore.ledger.written.reach import Function, named, own, reached, text
 
-FEEDS = ("add", "breaks", "fails_by", "says", "confirms", "proves")
-"""Methods of a part."""
 MARKERS = ("breaks",)
 """Methods whose first argument is the name of something else."""
 
@@ -72,7 +70,9 @@ def of_part(place: Place, name: str, *others: Place) -> list[Lines]:
     checks = [
         [f for f in reached(one) if isinstance(f.node, ast.FunctionDef)] for one in (place, *others)
     ]
-    for hits in (_texts, _blank, _patterns, _computed):
+    calls = [call for functions in checks for f in functions for call in holders.makers(f)]
+    begun = any(holders.first(call) == name for call in calls)
+    for hits in (_texts_alone if begun else _texts, _blank, _patterns, _computed):
         for functions in checks:
             found = [line for function in functions for line in _lines(function, hits, name)]
             if found:
@@ -101,21 +101,18 @@ def _texts(function: Function, name: str) -> Iterator[ast.expr]:
     asked = (n for n in holders.nodes(function) if isinstance(n, ast.Compare))
     skip = {id(call.args[0]) for call in calls}
     skip |= {id(side) for one in asked for side in (one.left, *one.comparators)}
-    skip |= {id(key) for key in _keys_of_data(function)}
+    skip |= {id(key) for key in holders.keys_of_data(function)}
     parameters = function.node.args if isinstance(function.node, ast.FunctionDef) else None
     skip |= {id(value) for value in (parameters.defaults if parameters else ())}
     yield from (node for node in _told(function).get(name, ()) if id(node) not in skip)
 
 
-def _keys_of_data(function: Function) -> Iterator[ast.expr]:
-    """Keys of what is no table of parts: an entry that is asked for something else than to be fed,
-    or for an entry of its own."""
-    for node in holders.nodes(function):
-        if isinstance(node, ast.Subscript):
-            outer = holders.above(function)[node]
-            other = isinstance(outer, ast.Attribute) and outer.attr not in FEEDS
-            if other or (isinstance(outer, ast.Subscript) and outer.value is node):
-                yield node.slice
+def _texts_alone(function: Function, name: str) -> Iterator[ast.expr]:
+    """Where a name stands as a text, but not as a key of a dictionary: of a part that is begun by
+    this text, whose name may be the key of other things."""
+    tables = [node for node in holders.nodes(function) if isinstance(node, ast.Dict)]
+    keys = {id(key) for node in tables for key in node.keys}
+    yield from (node for node in _texts(function, name) if id(node) not in keys)
 
 
 @cache
@@ -324,7 +321,7 @@ def _handed_back(function: Function, makers: set[Function]) -> Iterator[ast.expr
             if isinstance(outer, ast.Assign):
                 returned |= {n.id for target in outer.targets for n in holders.names(target)}
     for node in holders.nodes(function):
-        if isinstance(node, ast.Attribute) and node.attr in FEEDS:
+        if isinstance(node, ast.Attribute) and node.attr in holders.FEEDS:
             yield from (n for n in holders.names(node.value) if n.id in returned)
 
 
