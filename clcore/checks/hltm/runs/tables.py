@@ -1,7 +1,6 @@
 """Tables 4 and 6 of ddn against our runs (ddn Sec. 7, App. D.1).
 
-Functions of a table of runs (`tree_contrast.run`), recorded or of this build. The tables are at the
-paper's protocol with 10 trials a cell and 50 epochs; anything less is `partial`.
+Functions of a table of runs (`tree_contrast.run`); below 10 trials or 50 epochs it is `partial`.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,8 +25,7 @@ GAIN = 0.05  # of the paper's, from which on ours should show it
 CELL = ["latent", "low", "width", "stage"]
 ORDERS = {"stage": ("initial", "epoch1", "converged"), "low": (0.7, 0.8, 0.9), "width": (2, 10)}
 """In which order NC should rise."""
-EVERY, MEASURED = "latent == latent", "nc == nc"
-"""Queries that keep every row of a table, and those that have a number."""
+EVERY, MEASURED = "latent == latent", "nc == nc"  # queries: every row, or those with a number
 SHOWN = {"stage": "{}", "low": "delta = {}", "width": "{} nodes"}
 SHUFFLES = 200  # of a control: labels exchanged at random, the median of what they give
 
