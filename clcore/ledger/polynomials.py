@@ -44,7 +44,8 @@ def equal(left: Any | Sequence, right: Any | Sequence) -> exact.Shown:
 
 
 def unlike(left: Any, right: Any) -> exact.Shown:
-    """The same of the first entries that differ, for a control, where one is enough."""
+    """Whether `left` is `right` in the first entries that differ: for a control, where one is
+    enough."""
     pairs = list(zip(plain(left), plain(right), strict=True))
     return exact.equal(*next((pair for pair in pairs if pair[0] != pair[1]), pairs[0]))
 

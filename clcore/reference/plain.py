@@ -284,7 +284,6 @@ def _inverse(g: float) -> tuple[Callable, Callable, Callable]:
 
 
 REGULARISERS: dict[str, tuple[Callable, Callable, Callable]] = {
-    # r, r', r'' of Sec. 6.1 at (alpha, tau)
     "entropy": (
         lambda a, t: -2 * t * a * np.log(a),
         lambda a, t: -2 * t * (np.log(a) + 1),
@@ -293,6 +292,7 @@ REGULARISERS: dict[str, tuple[Callable, Callable, Callable]] = {
     **{f"inverse, gamma = {g:g}": _inverse(g) for g in GAMMAS},
     "square": (lambda a, t: -t / 2 * a**2, lambda a, t: -t * a, lambda a, t: -t * np.ones_like(a)),
 }
+"""r, r', r'' of acl Sec. 6.1 at (alpha, tau), by the name of the regulariser."""
 
 
 def newton(name: str, c: Array, mass: Array, tau: float, start: Array | None = None) -> Array:

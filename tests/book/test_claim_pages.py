@@ -389,3 +389,12 @@ def test_a_page_says_what_the_names_in_its_lines_stand_for():
 def test_a_helper_without_its_head_has_its_parameters_above_its_lines():
     html = claim_page(row(id="ncl/eq16", checks=[check(claim="ncl/eq16", part="any W")]))
     assert re.search(r"<code>rises\(t, positive=None, overlaps=True\)</code></a>: Eq. 16 ", html)
+
+
+def test_a_helper_of_the_name_of_its_check_has_its_own_link_and_words():
+    html = claim_page(row(id="nl/eq103", checks=[check(claim="nl/eq103")]))
+    found = re.findall(
+        r'class="cl-code-of"><a .*?/(\w+).html#.*?<code>(.*?)</code></a>(.*?)</p>', html
+    )
+    assert [one[:2] for one in found] == [("theorem3", "eq103"), ("proofs", "eq103(part)")]
+    assert "the radius is an edge" in found[1][2]

@@ -3,7 +3,7 @@
 import pytest
 
 from clcore.ledger import registry
-from clcore.ledger.written import paragraphs, reach
+from clcore.ledger.written import holders, paragraphs, reach
 
 SOURCE = '''from functools import partial
 
@@ -14,6 +14,8 @@ def check(t, runs):
     one = part("one")
 
     one.add(1)
+
+    others = {"one": 1}
 
     name, size = "two", 2
 
@@ -48,6 +50,15 @@ def check(t, runs):
 
     second(*row)
 
+    made = fourth(t, "made")
+
+    made.breaks("half", 9)
+
+    for n in ("chosen", "left") if runs else ("chosen",):
+        some = t.part(n)
+
+        some.add(10)
+
 
 def first(t, runs, more, name, last=None):
     """Hands the name on."""
@@ -58,18 +69,26 @@ def second(part):
     part.add(8)
 
 
+def fourth(t, name) -> Part:
+    return t.part(name)
+
+
 def third(t, name, unused):
     t.part(name).add(unused)
 '''
+
+
+NAMES = ("check", "first", "second", "third", "fourth")
 
 
 @pytest.fixture
 def shown(tmp_path, monkeypatch):
     file = tmp_path / "one.py"
     file.write_text(SOURCE, encoding="utf-8")
-    made = {name: reach.function(file, name) for name in ("check", "first", "second", "third")}
+    made = {name: reach.function(file, name) for name in NAMES}
     monkeypatch.setattr(paragraphs, "reached", lambda place: [*made.values()])
-    monkeypatch.setattr(paragraphs, "named", lambda of, node: made.get(getattr(node, "id", "")))
+    for module in (paragraphs, holders):
+        monkeypatch.setattr(module, "named", lambda of, node: made.get(getattr(node, "id", "")))
     place = registry.Place(("acl/thm1",), "runs", "check", file, 4, 42)
     return lambda name: [one.text.splitlines()[0] for one in paragraphs.of_part(place, name)]
 
@@ -101,6 +120,11 @@ HANDED = ["def first(t, runs, more, name, last=None):", "def third(t, name, unus
         ),
         ("looped", ['looped = t.part("looped")', "for p in (0, looped):", "part.add(8)"]),
         ("row", ['row = t.both("row", 1)', "second(*row)", "part.add(8)"]),
+        (
+            "made",
+            ['made = fourth(t, "made")', 'made.breaks("half", 9)', "def fourth(t, name) -> Part:"],
+        ),
+        ("chosen", ['for n in ("chosen", "left") if runs else ("chosen",):', "    some.add(10)"]),
     ],
 )
 def test_what_begins_holds_and_is_handed_a_part_is_shown(shown, name, expected):

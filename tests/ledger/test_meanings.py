@@ -146,7 +146,7 @@ def test_members_of_classes_that_the_lines_use_say_what_they_are(write):
 
 
 def uses(t, x):
-    return made(t).times(x), made(t).size, made(t).root, made(t).far, x.silent
+    return made(t).times(x), made(t).size, made(t).root, made(t).far, x.silent, x.half
 """
     other = """class Layer:
     '''A layer.'''
@@ -160,6 +160,10 @@ def uses(t, x):
     @property
     def far(self):
         '''How far.'''
+
+    @property
+    def half(self):
+        return self.size / 2
 
     def times(self, x):
         '''Times x.'''
@@ -177,8 +181,36 @@ def made(t) -> list[Layer]:
         ("Layer.size", "", "Of what."),
         ("Layer.root", "", "its root"),
         ("Layer.far", "", "How far."),
+        ("Layer.half", "", "`self.size / 2`"),
         ("Layer.times", "(x)", "Times x."),
     ]
+
+
+def test_constants_in_a_row_are_told_each_and_one_name_of_two_modules_with_its_module(write):
+    write(
+        "clcore/checks/made/one.py",
+        """from clcore.checks.made import other
+
+LOW, HIGH = 1, 2
+
+
+def uses(t):
+    return LOW + HIGH.size() + other.helper(t)
+""",
+    )
+    write(
+        "clcore/checks/made/other.py",
+        """LOW = 3
+
+
+def helper(t):
+    return LOW
+""",
+    )
+    folder = reach._paths.root() / "clcore" / "checks" / "made"
+    lines = [Lines(folder / "one.py", "uses", 7, 7), Lines(folder / "other.py", "helper", 5, 5)]
+    told = [(m.name, m.says) for m in meanings.of(lines)]
+    assert told == [("one.LOW", "`1`"), ("HIGH", "`2`"), ("other.LOW", "`3`")]
 
 
 def test_every_table_that_a_check_of_runs_takes_has_words():

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from clcore.ledger import LedgerError, registry
-from clcore.ledger.written import paragraphs, reach
+from clcore.ledger.written import paragraphs, proofs, reach
 
 MADE = '''from clcore.checks.made import other
 from clcore.checks.made.other import bent as curved
@@ -134,9 +134,9 @@ def test_a_name_that_is_computed_is_made_where_parts_are_begun_by_one(place):
     assert shown(place, "nowhere")[0] == ("thm1", MAKES)
 
 
-def test_a_name_that_is_only_compared_is_no_part(place, monkeypatch):
-    source = """def scale(name):
-    return 2 if name == "a" else 1
+def test_a_name_that_is_compared_a_default_or_a_key_of_data_is_no_part(place, monkeypatch):
+    source = """def scale(name, other="a"):
+    return DATA["a"]["b"] + DATA["b"]["a"].size if name == "a" else 1
 
 
 def thm1(t):
@@ -251,6 +251,38 @@ def _helper(t, n):
     feeds = [inner, ['part = t.part("one").add(inner(n))'], ["other.add(2)", "return part"]]
     expected = [("thm1", lines) for lines in calls] + [("_helper", lines) for lines in feeds]
     assert shown(place, "one") == expected
+
+
+def test_a_proof_shows_whole_the_helpers_that_return_what_it_shows(place, monkeypatch):
+    source = """def thm1(t):
+    one, other = t.part("one"), t.part("other")
+    one.add(1)
+
+    one.proves(**_shown(2), breaks=_size())
+    for part, proof in zip((one, other), _both()):
+        part.proves(**proof)
+
+def _shown(n) -> Proof:
+    left = n
+
+    return left
+
+def _both() -> tuple[exact.Shown, exact.Shown]:
+    return 1, 2
+
+def _size() -> int:
+    return 3
+"""
+    place.file.write_text(source, encoding="utf-8")
+    made = [reach.Function(place.file, node) for node in ast.parse(source).body]
+    named = {function.node.name: function for function in made}
+    for module in (paragraphs, proofs):
+        monkeypatch.setattr(module, "named", lambda of, node: named.get(getattr(node, "id", "")))
+    monkeypatch.setattr(paragraphs, "reached", lambda place: made)
+    helpers = [name for name, _ in shown(place, "one") if name != "thm1"]
+    assert helpers == ["_shown", "_both"]
+    assert ("_shown", source.splitlines()[8:12]) in shown(place, "one")
+    assert [name for name, _ in shown(place, "other") if name != "thm1"] == ["_both"]
 
 
 def test_parts_begun_one_by_one_and_by_the_name_in_a_variable_have_what_feeds_them(

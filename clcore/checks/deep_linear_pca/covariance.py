@@ -271,7 +271,8 @@ def num8(t: Trial) -> None:
         x2 = x + sigma * noise
         X = contrast.contrastive_covariance(*tensors(alpha, x, x2, x, x2)).numpy()
         symmetric.add(relative(X, X.swapaxes(-1, -2)))
-    cross = contrast.contrastive_covariance(*tensors(alpha, x, x2, y, y + noise)).numpy()
+    second = x + 2.0 * noise
+    cross = contrast.contrastive_covariance(*tensors(alpha, x, second, y, y + noise)).numpy()
     symmetric.breaks(r"$\mathbb C_\alpha[x,y]$", relative(cross, cross.swapaxes(-1, -2)))
 
     def least_eigenvalue(sigma: float) -> Array:

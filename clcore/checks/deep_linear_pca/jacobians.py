@@ -38,12 +38,15 @@ MAPS: dict[str, Callable[[Array], Array]] = {
     "mean and std": lambda x: (x - _mean(x)) / _root(((x - _mean(x)) ** 2).mean(-1)),
     "l2": lambda x: x / _root((x**2).sum(-1)),
 }
+"""Readings of LayerNorm by name, and l2: x minus its mean, over |x| as printed, over its own norm,
+or over its standard deviation."""
 
 REVERSIBLE: dict[str, Callable[[Array], Array]] = {
     "linear": lambda u: u,
     "relu": lambda u: np.where(np.real(u) > 0, u, 0),
     "leaky": lambda u: np.where(np.real(u) > 0, u, 0.2 * u),
 }
+"""Reversible activations by name."""
 
 
 def jacobian(f: Callable[[Array], Array], x: Array) -> Array:

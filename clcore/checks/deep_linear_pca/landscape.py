@@ -25,6 +25,7 @@ SPECTRA: dict[str, tuple[float, ...]] = {
     "mostly negative": (1.0, -0.3, -0.6, -0.9, -1.2, -1.5),
     "repeated top": (1.0, 1.0, 0.5, 0.2, -0.3, -0.6),
 }
+"""Four spectra of X_alpha, six eigenvalues each."""
 WIDTHS = (
     (6, 4),
     (6, 2, 2),
@@ -34,6 +35,7 @@ WIDTHS = (
     (6, 2, 2, 2, 2),
     (6, 3, 3, 3, 3, 3),
 )
+"""Widths of nets on six inputs, n_0 to n_L."""
 
 
 def climb(

@@ -84,14 +84,15 @@ def connection(weights: list[Array], x: Array, layer: int, name: str) -> Array:
 class Pair:
     """Two towers of one shape with an input each; weights and inputs [draws, ...]."""
 
-    first: list[Array]
-    second: list[Array]
-    x1: Array
-    x2: Array
-    name: str
+    first: list[Array]  # weights of the first tower, layer by layer
+    second: list[Array]  # weights of the second tower
+    x1: Array  # input of the first tower
+    x2: Array  # input of the second tower
+    name: str  # of the activation
 
     @property
     def depth(self) -> int:
+        """How many layers a tower has."""
         return len(self.first)
 
     @property
@@ -102,6 +103,7 @@ class Pair:
 
     @property
     def outputs(self) -> tuple[Array, ...]:
+        """f_L of both towers, [draws, n_L] each, by numpy."""
         towers = ((self.first, self.x1), (self.second, self.x2))
         return tuple(passes(w, x, self.name)[1][-1] for w, x in towers)
 

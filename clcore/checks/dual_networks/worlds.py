@@ -25,10 +25,10 @@ DEPTHS = {1: (4, 3), 2: (4, 5, 2), 3: (4, 5, 4, 2), 4: (3, 4, 4, 3, 2)}
 class Case:
     """A loss of one negative: the library's, the page's (complex arguments), and the page's xi."""
 
-    ours: co.Loss
-    page: Callable[[Array, Array], Array]
-    weight: Callable[[Array], Array]
-    library_weight: Callable[[torch.Tensor], torch.Tensor]
+    ours: co.Loss  # of the library
+    page: Callable[[Array, Array], Array]  # the loss of (r_+, r_-) as printed
+    weight: Callable[[Array], Array]  # xi of r_- - r_+ as printed
+    library_weight: Callable[[torch.Tensor], torch.Tensor]  # xi of the library
 
 
 def simple(beta: float = 0.0) -> Case:

@@ -113,13 +113,14 @@ def def6(t: Trial) -> None:
         noise = t.rng.uniform(0, 0.05)
         delta = 0.4 / d * t.rng.uniform(-1, 1, (d, d))
         W = np.eye(d) + delta
-        # Noise of the size allowed, on every corner of its box that matters: the sign of W_ij.
-        signs = []
+        # c_b of every i, in all realisations; of the noise allowed the corner that matters, which
+        # has the sign of W_ij.
+        crosstalk = []
         for i in range(d):
             off = delta[i] * (np.arange(d) != i)
-            signs.append((D[:, None] * z) @ off + (D * noise * np.sign(W[i])) @ W[i][:, None])
+            crosstalk.append((D[:, None] * z) @ off + (D * noise * np.sign(W[i])) @ W[i][:, None])
         # The largest |c_b| of all realisations, against the library's.
-        most = np.array([np.abs(c).max() for c in signs])
+        most = np.array([np.abs(c).max() for c in crosstalk])
         low = sd.crosstalk(*tensors(W), noise).numpy()
         largest.add(np.abs(low - most).max())
         beside = noise * np.abs(W).sum(-1)
@@ -127,7 +128,7 @@ def def6(t: Trial) -> None:
         largest.breaks("as typeset, D_1,lu", np.abs(beside - most).max())  # D_lu = 0 for u != l
         # Realisations in which a bias between the largest |c_b| and what it leaves of 1 misses.
         b = low + (1 - 2 * low) * t.rng.uniform(0.001, 0.999, d)
-        for i, c in enumerate(signs):
+        for i, c in enumerate(crosstalk):
             interval.add(((b[i] <= np.abs(c)) | (b[i] >= np.minimum(1 + c, 1 - c))).sum())
             far = c * 0.6 / most[i]
             interval.breaks("crosstalk 0.6", (np.abs(far) >= np.minimum(1 + far, 1 - far)).sum())

@@ -72,14 +72,14 @@ class Symbols(NamedTuple):
 
     v: list[sympy.Expr]
     a: sympy.Symbol
-    s: sympy.Symbol
+    s: sympy.Symbol  # v_1 + a (v_2 + v_3)
     c: sympy.Symbol
     factor: sympy.Expr  # 1 + (d - 1) a^2
-    moved: list[sympy.Expr]  # before it is divided by N
+    moved: list[sympy.Expr]  # v after the update, before it is divided by N
 
 
 def symbols(a_sign: int = 1) -> Symbols:
-    """In symbols; a_sign -1: the update wrongly takes -a."""
+    """v, a, a step and its update in symbols; a_sign -1: the update wrongly takes -a."""
     a, second, third = sympy.symbols("a v_2 v_3", real=True)
     s, c = sympy.symbols("s c", positive=True)
     v = [s - a * (second + third), second, third]

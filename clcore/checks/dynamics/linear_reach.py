@@ -43,7 +43,7 @@ def learned(
 
 
 def stacked(scores: dict[str, Tensor]) -> Tensor:
-    """[3, *b], in the order of `learned`."""
+    """The best minimum, median and maximum max-cosine, [3, *b]."""
     return torch.stack(list(scores.values()))
 
 

@@ -79,7 +79,8 @@ def _beside(*worlds: Warm) -> Warm:
 
 
 def _turns(online: Array, target: Array, b: Array, b2: Array, alpha: float, kappa: float) -> float:
-    """`trained` of one start once more, by `ends` of 20 rounds."""
+    """How far one start ends from I: after 20 rounds in which each net goes to its limit against
+    the other, the entry of both that is farthest off."""
     for _ in range(20):
         online = ends(target, b2, online, b, alpha, kappa)
         target = ends(online, b, target, b2, alpha, kappa)

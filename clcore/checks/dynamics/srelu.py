@@ -49,7 +49,8 @@ def products(online: Array, target: Array, b: tuple[Array, Array], x: Array, mas
 
 
 def brute(w: Warm, r: int, online: Array | None = None) -> Array:
-    """`products` of draw r of Assumption 1, another online net [*c, d, d] put in if given."""
+    """E[SReLU(.) SReLU(.)] of each row of both nets in draw r: over all latents of Assumption 1 and
+    all masks, jointly. online: another online net [*c, d, d] in place of the draw's."""
     d = w.online.shape[-1]
     z, D = signed(d), subsets(d)
     keep = law(D, w.alpha[r], 1 - w.alpha[r])

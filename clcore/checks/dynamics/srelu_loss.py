@@ -265,6 +265,8 @@ def thm3_loss(t: Trial) -> None:
     pair, scale = sym.nets(), sym.ALPHA**2 * sym.KAPPA
 
     def display(inside: sympy.Expr) -> exact.Shown:
+        """By this factor of the second sum inside the bracket; -1/2: alpha^2 kappa times it is
+        added, as typeset."""
         total = sum(sym.printed_summand(i, pair, inside) for i in range(sym.D))
         return exact.equal(sym.loss(pair), 2 - 2 * total)
 

@@ -42,7 +42,7 @@ def over_diagonal(nets: Array) -> Array:
     return rest(nets / np.einsum("rii->ri", nets)[..., None])
 
 
-SMALL = np.array([0.1, 0.05, 0.025, 0.0125])
+SMALL = np.array([0.1, 0.05, 0.025, 0.0125])  # sizes of the bias b
 
 
 def factors(w: Warm, errors: Array, b: float, b_online: float, half: int) -> Array:

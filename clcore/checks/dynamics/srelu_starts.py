@@ -11,11 +11,11 @@ class Warm(NamedTuple):
     """Warm starts as numpy arrays: leading axis draws; biases inside Assumption 3, below 0.4."""
 
     online: Array  # [draws, d, d]
-    target: Array
+    target: Array  # [draws, d, d]
     b_online: Array  # [draws, d]
-    b_target: Array
-    alpha: Array  # [draws]
-    kappa: Array
+    b_target: Array  # [draws, d]
+    alpha: Array  # chance of keeping a coordinate, [draws]
+    kappa: Array  # chance of a non-zero latent, [draws]
 
 
 def warm(rng: np.random.Generator, draws: int, d: int, delta: float, noise: float = 0.0) -> Warm:

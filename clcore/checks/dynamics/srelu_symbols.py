@@ -21,8 +21,8 @@ MASKS = list(product((0, 1), repeat=D))
 class Net(NamedTuple):
     """W = I + Delta, and the biases."""
 
-    delta: Matrix
-    b: Matrix
+    delta: Matrix  # Delta, (d, d)
+    b: Matrix  # biases, (d, 1)
 
     def weights(self) -> Matrix:
         return sympy.eye(D) + self.delta
@@ -68,7 +68,7 @@ def loss(pair: tuple[Net, Net]) -> Any:
 
 
 def printed_summand(i: int, pair: tuple[Net, Net], inside: Any) -> Any:
-    """The formula for one neuron, with this factor of the sum off the diagonal."""
+    """alpha^2 kappa times (own product + inside times the sum off the diagonal), of one neuron."""
     own = sympy.prod(1 + net.delta[i, i] - net.b[i] for net in pair)
     cross = sum(pair[0].delta[i, j] * pair[1].delta[i, j] for j in range(D) if j != i)
     return ALPHA**2 * KAPPA * (own + inside * cross)

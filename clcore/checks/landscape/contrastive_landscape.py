@@ -230,6 +230,7 @@ def thm1b_lln(t: Trial) -> None:
         closed = float(ml.contrastive(*tensors(W), ml.one_hot(3), alpha, 2.0, negatives))
         value = limit_formula(W, alpha, 2.0, 10**9, negatives) - np.log(1e9)
         large.add(abs(value - closed))
+    # The control: the formula of "others" against the closed form of "data", the last above.
     off = limit_formula(W, alpha, 2.0, 10**9, "others") - np.log(1e9) - closed
     large.breaks("the other reading", abs(off))
 
@@ -266,31 +267,35 @@ def eq15(t: Trial) -> None:
             well.
     """
     n, cells = min(t.draws, 40), list(product((2, 3, 4), (0.3, 0.5), (1.0, 5.0)))
-    forms = [
-        form("large batches", 1e-10, controls=pooled, draws=len(cells) * (n + 2))
-        for form in (t.part, t.corrected)
-    ]
+    forms = t.both("large batches", 1e-10, controls=pooled, draws=len(cells) * (n + 2))
     spread = {kind: [] for kind in ml.NEGATIVES}
     for d, alpha, tau in cells:
         W = torch.cat([*tensors(members(t.rng, n, d, True)), all_permutations(d)[:2]])
         exact = {kind: ml.contrastive(W, ml.one_hot(d), alpha, tau, kind) for kind in ml.NEGATIVES}
+
+        # As printed: how much the difference of both sides varies over W.
         for kind in ml.NEGATIVES:
             gap = exact[kind] - printed_right_side(W, alpha, tau)
             spread[kind].append(gap.max() - gap.min())
+
+        # Corrected: the mean over D_2^j inside, over the points that may be negatives.
         G, eye = np.maximum(W.numpy(), 0), np.eye(d)
         G = np.swapaxes(G, -1, -2) @ G
         inside = 1 - alpha + alpha * np.exp(tau * G)  # E over D_2^j of exp, D_1^i kept
         own = tau * alpha**2 * G.diagonal(0, -2, -1).mean(-1)
         for kind, other, pool in (
-            ("data", "others", eye + (1 - eye)),
+            ("data", "others", np.ones((d, d))),
             ("others", "data", 1 - eye),
         ):
             right = alpha * np.log((inside * pool).sum(-1) / pool.sum(-1)).mean(-1) - own
-            forms[1].add(np.abs(right - exact[kind].numpy()))
+            forms.corrected.add(np.abs(right - exact[kind].numpy()))
             mixed = np.abs(right - exact[other].numpy()).max()
-            for form in forms:
-                form.breaks("the other reading's pool", mixed)
-    forms[0].add(*min(spread.values(), key=max))
+            forms.breaks("the other reading's pool", mixed)
+
+    # As printed, the better of the two readings of the negatives.
+    forms.printed.add(*min(spread.values(), key=max))
+
+    # Eq. 16 over d against Eq. 8 at one batch.
     once = t.part("the batch of all other points", 1e-12)
     for alpha, tau in product((0.3, 0.5), (1.0, 5.0)):
         (W,) = members(t.rng, 1, 3, True)

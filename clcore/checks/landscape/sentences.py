@@ -78,7 +78,8 @@ def rem15(t: Trial) -> None:
         rank.add(least).breaks("equal columns", np.sqrt(np.abs(least_rank(equal))))
         off.append(np.abs(least**2 - least_rank(W)).max())
         effective = values.sum(-1) ** 2 / (values**2).sum(-1)
-    rank.says(off=max(off), least=np.median(least), effective=np.median(effective))
+    rank.says(off=max(off))
+    rank.says(least=np.median(least), effective=np.median(effective))  # of the last d, 10
 
     # (1) By how much a member of U_>= is above equal columns under i.i.d. latents.
     law = ml.sparse(3, 0.3)

@@ -217,14 +217,16 @@ def _merged(x: sympy.Expr) -> sympy.Expr:
 # >= 0 alone (Eqs. 17 to 19). With T = e^tau = 1 + t the kernel's powers are e^(tau s_i) =
 # T / (1 + h_i) and e^(tau g) = 1 + e, where h_i, e >= 0 are 0 at s_i = 1, g = 0, as permutations
 # have it.
-T = 1 + sympy.Symbol("t", positive=True)
-E = sympy.Symbol("e", nonnegative=True)
-SHORT = nonnegative("h", 2, 1)
+T = 1 + sympy.Symbol("t", positive=True)  # e^tau
+E = sympy.Symbol("e", nonnegative=True)  # e^(tau g) - 1 of the overlap g
+SHORT = nonnegative("h", 2, 1)  # h_i = T e^(-tau s_i) - 1 of the squared norms s_i
 B = sympy.Symbol("b", nonnegative=True)
 KEEP, DROP = 1 / (1 + B), B / (1 + B)
 """alpha in (0, 1], and 1 - alpha."""
 IN_U = sympy.Matrix([[T / (1 + SHORT[0]), 1 + E], [1 + E, T / (1 + SHORT[1])]])
+"""e^(tau <ReLU(W_i), ReLU(W_j)>) of W in U, d = 2."""
 AT_P = sympy.Matrix([[T, 1], [1, T]])
+"""e^(tau <P_i, P_j>) of a permutation P, d = 2."""
 
 
 @cache

@@ -39,6 +39,7 @@ SECTION_6: dict[str, Weights] = {
     "square": _of_player(lambda c: minplayer.square_weights(c, 5.0)),
     "direct": lambda inter, intra: minplayer.direct_weights(*tensors(inter), 2.0, _TAU).numpy(),
 }
+"""The four losses of Sec. 6 by the weights that they give to distances."""
 
 
 def _marks(weights: Weights, inter: Array, intra: Array) -> Array:

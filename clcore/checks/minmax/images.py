@@ -41,7 +41,7 @@ EXCHANGED = "losses exchanged at random within each seed"
 Sides = Mapping[str, pd.DataFrame]
 """Tables of runs, each of one data set, by what to call them: a row per loss, seed and epoch."""
 Runs = pd.DataFrame
-"""One of these tables."""
+"""A table of runs of one data set: a row per loss, seed and epoch."""
 
 
 def evidence(runs: pd.DataFrame) -> str:

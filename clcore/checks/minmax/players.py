@@ -192,8 +192,9 @@ _PHIS: dict[str, tuple[Callable, Callable]] = {
     "InfoNCE, epsilon = 1": (lambda x: _TAU * np.log(1 + x), lambda x: _TAU * torch.log1p(x)),
     "$\\phi=x$": (lambda x: x, lambda x: x),
 }
+"""Functions phi by name, in numpy and in torch."""
 _STILL = ("InfoNCE, epsilon = 0", "$\\phi=3\\log x$")
-"""Functions phi in numpy and torch; those whose xi phi'(xi) is constant."""
+"""Those of _PHIS whose xi phi'(xi) is constant."""
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ NAMES = {
     "direct-4": "direct, p = 4 (program)",
     "inverse-released": "inverse (program)",
 }
+"""What notes call our losses."""
 REGULARISERS = ("entropy", "inverse", "square")
 EPOCHS, UNIT = (100, 300, 500), 0.01
 COMPARABLE = 0.5

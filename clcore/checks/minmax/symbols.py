@@ -112,7 +112,7 @@ def gradient(value: Any, by: Any) -> Matrix:
 
 
 def held(batch: Batch) -> dict[Any, Any]:
-    """What any weights (`weights`) are for this batch."""
+    """The weights alpha of this batch, by the symbols that stand for held ones."""
     pairs = zip(weights(batch.n).flat(), batch.weights().flat(), strict=True)
     return {symbol: value for symbol, value in pairs if symbol != 0}
 

@@ -23,9 +23,9 @@ SETTINGS = ((2, 2), (2, 3), (3, 3), (4, 4), (5, 2), (8, 3), (12, 4))
 class Energies(NamedTuple):
     """Of many models: E(theta_Omega) [draws], E(theta_m) [draws, K, d], and their ingredients."""
 
-    whole: Array
-    single: Array
-    delta: Array
+    whole: Array  # E(theta_Omega), [draws]
+    single: Array  # E(theta_m), [draws, K, d]
+    delta: Array  # Delta_m, [draws, K, d]
     scale: Array  # p0 p1
     eta: Array
 

@@ -138,7 +138,8 @@ def latent_variance() -> Proof:
 
 
 def _batch() -> dict[str, Any]:
-    """X_alpha by its definition, of three samples of two modes: of mode 1, 2 and 1."""
+    """Three samples of two modes, of mode 1, 2 and 1: x, of size a; their second views, gamma times
+    as large; the pairs; and X, which makes X_alpha of weights and samples by its definition."""
     a = sympy.symbols("a_0:3", positive=True)
     gamma = sympy.symbols("gamma_0:3", positive=True)
     x = [sympy.Matrix([v, 0] if k != 1 else [0, v]) for k, v in enumerate(a)]

@@ -89,9 +89,9 @@ class Curve:
     """What one curve's runs have: `accuracy` [seeds, levels], and each measure of each layer,
     `filters` [seeds, levels, layers]. Seeds that lack a level are left out."""
 
-    levels: np.ndarray
-    accuracy: np.ndarray
-    filters: dict[str, np.ndarray]
+    levels: np.ndarray  # strengths of colour jitter, or chances of grey
+    accuracy: np.ndarray  # linear accuracy, [seeds, levels]
+    filters: dict[str, np.ndarray]  # of each measure, tv as it is or unit at norm 1
 
     def ratios(self, measure: str = "tv") -> np.ndarray:
         """A measure over its value at the first level, seed by seed."""
@@ -125,6 +125,7 @@ class Curve:
 
 
 def curve(runs: pd.DataFrame, name: str) -> Curve:
+    """The curve of this name, "jitter" or "gray", from rows that `curves` made."""
     part = runs[runs.curve == name]
     wide = part.pivot(index="seed", columns="level").dropna()
     if len(wide) < 2:

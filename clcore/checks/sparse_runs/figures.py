@@ -132,6 +132,7 @@ def fig10(t: Trial, runs: Runs) -> None:
 FALLS = "it falls from a warm start"
 AS_DRAWN = "the mean of the runs, as the figure draws it, without a test"
 LOUD_DRAWN = "noise 0.48, every column of M equally often, the mean of the runs, without a test"
+"""A setting in which the mean of the runs falls, as the figure draws it."""
 
 
 def _change(runs: Runs, panel: str) -> pd.Series:
@@ -305,7 +306,7 @@ def fig14(t: Trial, runs: Runs) -> None:
     """Warm start and normalised rows: all curves for p = d = m = 20 (Figure 14).
 
     Protocol   NCL from a warm start, c = 1.25, rows normalised, p = d = m = 20, no predictor;
-               fifteen runs, where the figure has three, whose test is at p = 0.045.
+               fifteen runs, where the figure has three (of three of ours p is 0.045).
     Question   Does the Minimum max-cosine end above its start at every Pr(sparse) (paired test)?
     Refuted    by a p-value above 0.05. Control: start and end exchanged in every other run.
     """

@@ -12,6 +12,7 @@ from clcore.experiments.sparse_tables import RECOVERED
 from clcore.ledger import Trial, check
 
 CONTRASTIVE = {"simclr": "Simplified-SimCLR", "cl-basic": "CL-basic", "cl-linear": "CL-linear"}
+"""The contrastive models, and what the paper calls them."""
 
 
 def _lowest_printed(model: str) -> float:
@@ -242,8 +243,8 @@ def rem12(t: Trial, runs: Runs) -> None:
         means = on_runs(t, runs, pair, name, 1e-9, ">=", measured, **more)
         means.says(gaps=len(ours), most=ours.max())
 
-    # The step from the middle level to the warmest.
-    pair = (f"warm-{WARMER[1]}", f"warm-{WARMER[0]}")
+    # The step from the middle level to the warmest, a setting of the warmest's part.
+    pair, name = (f"warm-{WARMER[1]}", f"warm-{WARMER[0]}"), f"our runs, {WARMER[1]} above {WARM}"
     ends_above(t, runs, *pair, name, setting=STEP, words="our runs: order")
 
 

@@ -33,6 +33,7 @@ LOSSES = {"cl-linear": "ncl-linear", "ncl-linear": "cl-linear"} | {
     "cl-basic": "ncl-basic",
     "ncl-basic": "cl-basic",
 }
+"""Each panel with a contrastive loss, and that with the non-contrastive one in its place."""
 STARTS = {"warm-0.14": "warm-0.002", "warm-0.002": "warm-0.14"}
 
 # ----------------------------------------------------------------------------------------- tables

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TypeGuard
 
-from clcore.ledger.written.reach import Function
+from clcore.ledger.written.reach import Function, named
 
 MAKERS = ("part", "corrected", "both", "defines")
 """Methods of a trial that begin a part with its name."""
+FEEDS = ("add", "breaks", "fails_by", "says", "confirms", "proves")
+"""Methods of a part."""
 
 
 @cache
@@ -123,8 +125,9 @@ def givens(function: Function, node: ast.expr) -> Iterator[tuple[str, bool]]:
     up = above(function)
     inner, outer = node, up[node]
     place: list[int] = []  # of the name in a row of names, in a row of such rows
-    while isinstance(outer, ast.Tuple | ast.List):
-        place = [[id(one) for one in outer.elts].index(id(inner)), *place]
+    while isinstance(outer, ast.Tuple | ast.List | ast.IfExp):
+        if not isinstance(outer, ast.IfExp):
+            place = [[id(one) for one in outer.elts].index(id(inner)), *place]
         inner, outer = outer, up[outer]
     if isinstance(outer, ast.Assign | ast.For) and inner is not getattr(outer, "target", None):
         if isinstance(outer, ast.For):
@@ -179,9 +182,28 @@ def used(node: ast.AST, name: str, first: float, last: float) -> TypeGuard[ast.N
 
 
 def begins(function: Function, value: ast.AST) -> bool:
-    """Whether a value is a part itself, perhaps fed at once: t.part(...), t.part(...).add(...)."""
+    """Whether a value is a part itself, perhaps fed at once: t.part(...), t.part(...).add(...), or
+    what a helper returns that is said to return one."""
     while isinstance(value, ast.Call | ast.Attribute):
-        if _begin(function, value):
+        if _begin(function, value) or _returned(function, value):
             return True
         value = value.value if isinstance(value, ast.Attribute) else value.func
     return False
+
+
+def _returned(function: Function, call: ast.AST) -> bool:
+    """Whether a node is the call of a helper of checks that returns a part."""
+    other = named(function, call.func) if isinstance(call, ast.Call) else None
+    returned = getattr(other.node, "returns", None) if other else None
+    return isinstance(returned, ast.Name) and returned.id == "Part"
+
+
+def keys_of_data(function: Function) -> Iterator[ast.expr]:
+    """Keys of what is no table of parts: an entry that is asked for something else than to be fed,
+    or for an entry of its own."""
+    for node in nodes(function):
+        if isinstance(node, ast.Subscript):
+            outer = above(function)[node]
+            other = isinstance(outer, ast.Attribute) and outer.attr not in FEEDS
+            if other or (isinstance(outer, ast.Subscript) and outer.value is node):
+                yield node.slice

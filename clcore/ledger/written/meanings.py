@@ -5,9 +5,10 @@ is imported."""
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from clcore import _paths
@@ -44,15 +45,33 @@ def of(lines: Sequence[Lines]) -> list[Meaning]:
             found.setdefault((meaning.file, meaning.name), meaning)
         for node in _names(function, one):
             place = places.of(one.file, node)
+            if not place and isinstance(node, ast.Attribute):  # of a constant, NAMES.items()
+                node, place = node.value, places.of(one.file, node.value)
             if place and (place[0], _name_of(place[1])) not in shown:
                 meaning = _meaning(ast.unparse(node), *place)
                 if meaning.says:
-                    found.setdefault((meaning.file, meaning.line), meaning)
+                    found.setdefault((meaning.file, _at(place[1])), meaning)
     used = {node for one in lines for node in _attributes(one)}
     for node, file in _classes(found):
         for meaning in _members(node, file, used):
             found.setdefault((meaning.file, meaning.line), meaning)
-    return list(found.values())
+    return _told_apart(list(found.values()))
+
+
+def _told_apart(found: list[Meaning]) -> list[Meaning]:
+    """Meanings, with the module before a name that stands for several things."""
+    names = Counter(one.name for one in found)
+    return [
+        replace(one, name=f"{one.file.stem}.{one.name}") if names[one.name] > 1 else one
+        for one in found
+    ]
+
+
+def _at(stands: Stands) -> int | str:
+    """Where that stands, of several constants in a row each."""
+    if not isinstance(stands, Constant):
+        return stands.lineno
+    return f"{stands.value.lineno}, {stands.value.col_offset}"
 
 
 def call(node: Stands) -> str:
@@ -143,7 +162,7 @@ def _members(owner: ast.ClassDef, file: Path, used: set[str]) -> Iterator[Meanin
     fields: list[tuple[str, str, str, int]] = []
     for node, after in zip(owner.body, [*owner.body[1:], ast.Pass()], strict=True):
         if isinstance(node, ast.FunctionDef):
-            says = words(node) if ast.get_docstring(node) else ""
+            says = words(node)
             given = "" if node.decorator_list else call(node)
             fields.append((node.name, given, says, node.lineno))
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):

@@ -2,11 +2,11 @@
 
 A paragraph of a function is a run of lines between blank lines; a comment begins one, and so does
 what follows a loop; calls of helpers that stand alone are one, and so is a proof; a function inside
-is not divided. Of a part are the paragraphs in which its name stands as a text, or the variable
-that the part was given, as long as it holds that part; the helpers to which its name is handed, and
-those to which they hand it on; of a helper to which the part itself is handed the paragraphs that
-feed it; the paragraphs that bind what these lines use; and where a helper makes the part, its
-calls.
+and a statement are not divided. Of a part are the paragraphs in which its name stands as a text, or
+the variable that the part was given, as long as it holds that part; the helpers to which its name
+is handed, and those to which they hand it on; of a helper to which the part itself is handed the
+paragraphs that feed it; the paragraphs that bind what these lines use; whole, the helpers that
+return what a proof shows; and where a helper makes the part, its calls.
 """
 
 import ast
@@ -14,17 +14,15 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from clcore.ledger.printed import LedgerError
 from clcore.ledger.registry import Place
-from clcore.ledger.written import holders, uses
+from clcore.ledger.written import holders, proofs, uses
 from clcore.ledger.written.reach import Function, named, own, reached, text
 
-FEEDS = ("add", "breaks", "fails_by", "says", "confirms", "proves")
-"""Methods of a part."""
 MARKERS = ("breaks",)
 """Methods whose first argument is the name of something else."""
 
@@ -72,7 +70,9 @@ def of_part(place: Place, name: str, *others: Place) -> list[Lines]:
     checks = [
         [f for f in reached(one) if isinstance(f.node, ast.FunctionDef)] for one in (place, *others)
     ]
-    for hits in (_texts, _blank, _patterns, _computed):
+    calls = [call for functions in checks for f in functions for call in holders.makers(f)]
+    begun = any(holders.first(call) == name for call in calls)
+    for hits in (_texts_alone if begun else _texts, _blank, _patterns, _computed):
         for functions in checks:
             found = [line for function in functions for line in _lines(function, hits, name)]
             if found:
@@ -92,8 +92,8 @@ def named_parts(place: Place) -> list[tuple[str, int]]:
 
 
 def _texts(function: Function, name: str) -> Iterator[ast.expr]:
-    """Where a name stands as a text, but not where it is compared with one; of the whole statement,
-    which has none, where it is begun."""
+    """Where a name stands as a text, but not where it is compared with one, nor as a key of data or
+    a parameter's default; of the whole statement, which has none, where it is begun."""
     if not name:
         yield from (call for call in holders.makers(function) if holders.first(call) == "")
         return
@@ -101,7 +101,18 @@ def _texts(function: Function, name: str) -> Iterator[ast.expr]:
     asked = (n for n in holders.nodes(function) if isinstance(n, ast.Compare))
     skip = {id(call.args[0]) for call in calls}
     skip |= {id(side) for one in asked for side in (one.left, *one.comparators)}
+    skip |= {id(key) for key in holders.keys_of_data(function)}
+    parameters = function.node.args if isinstance(function.node, ast.FunctionDef) else None
+    skip |= {id(value) for value in (parameters.defaults if parameters else ())}
     yield from (node for node in _told(function).get(name, ()) if id(node) not in skip)
+
+
+def _texts_alone(function: Function, name: str) -> Iterator[ast.expr]:
+    """Where a name stands as a text, but not as a key of a dictionary: of a part that is begun by
+    this text, whose name may be the key of other things."""
+    tables = [node for node in holders.nodes(function) if isinstance(node, ast.Dict)]
+    keys = {id(key) for node in tables for key in node.keys}
+    yield from (node for node in _texts(function, name) if id(node) not in keys)
 
 
 @cache
@@ -255,15 +266,18 @@ def _handed_on(
 
 def _with_what_they_use(function: Function, nodes: Collection[ast.expr]) -> list[Lines]:
     """The paragraphs of a function with one of these nodes, and those that bind what the statements
-    of these nodes use."""
+    of these nodes use; below them, whole, the helpers whose result a proof among these shows."""
     body = _body(function)
-    statements = {_statement(function, node) for node in nodes}
+    found = {_statement(function, node) for node in nodes}
+    statements = sorted(found, key=lambda one: one.lineno)
     lines = {node.lineno for node in nodes}
     spans = {(a, z) for a, z in body if any(a <= line <= z for line in lines)}
     used = [(one.lineno, one.end_lineno or one.lineno) for one in statements]
     bound = uses.of(function.node, used, skip=lambda node: holders.holds_part(function, node))
     spans |= {(a, z) for a, z in body if any(a <= b.last and b.first <= z for b in bound)}
-    return [Lines(function.file, function.node.name, a, z) for a, z in sorted(spans)]
+    shown = [proofs.helpers(function, one) for one in statements if proofs.is_one(one)]
+    here = [Lines(function.file, function.node.name, a, z) for a, z in sorted(spans)]
+    return [*here, *map(_whole, chain.from_iterable(shown))]
 
 
 def _named_around(function: Function, nodes: Iterable[ast.AST]) -> Iterator[ast.Name]:
@@ -307,7 +321,7 @@ def _handed_back(function: Function, makers: set[Function]) -> Iterator[ast.expr
             if isinstance(outer, ast.Assign):
                 returned |= {n.id for target in outer.targets for n in holders.names(target)}
     for node in holders.nodes(function):
-        if isinstance(node, ast.Attribute) and node.attr in FEEDS:
+        if isinstance(node, ast.Attribute) and node.attr in holders.FEEDS:
             yield from (n for n in holders.names(node.value) if n.id in returned)
 
 
@@ -316,7 +330,8 @@ def _body(function: Function) -> list[tuple[int, int]]:
     """First and last line of every paragraph below the docstring."""
     node = function.node
     start = node.body[0]
-    inner = [n for n in holders.nodes(function) if isinstance(n, ast.FunctionDef) and n is not node]
+    whole = (ast.FunctionDef, ast.Expr, ast.Assign, ast.Return)
+    inner = [n for n in holders.nodes(function) if isinstance(n, whole) and n is not node]
     if ast.get_docstring(node) is not None:
         begin = (start.end_lineno or start.lineno) + 1
     else:
@@ -365,7 +380,7 @@ def _calls_alone(function: Function, text: list[str]) -> dict[int, int]:
 
     found: dict[int, int] = {}
     for node in holders.nodes(function):  # from the outside in: what stands in a loop, with it
-        proof = _proof(node)
+        proof = proofs.is_one(node)
         if isinstance(node, ast.stmt) and node.lineno not in found and (proof or alone(node)):
             first = node.lineno
             while text[first - 2].strip().startswith("#"):
@@ -373,12 +388,3 @@ def _calls_alone(function: Function, text: list[str]) -> dict[int, int]:
             lines = range(first, (node.end_lineno or first) + 1)
             found |= dict.fromkeys(lines, -first if proof else node.col_offset)
     return found
-
-
-def _proof(node: ast.AST) -> bool:
-    """Whether this is a statement part.proves(...), or a loop over some."""
-    if isinstance(node, ast.For):
-        return all(map(_proof, node.body))
-    call = node.value if isinstance(node, ast.Expr) else None
-    called = call.func if isinstance(call, ast.Call) else None
-    return isinstance(called, ast.Attribute) and called.attr == "proves"

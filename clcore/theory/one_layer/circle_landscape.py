@@ -19,6 +19,7 @@ from clcore.theory.one_layer import one_layer
 FIGURE8 = tuple(
     math.pi * f for f in (-4 / 5, -1 / 2, -2 / 5, -1 / 6, 0, 1 / 5, 2 / 5, 3 / 5, 4 / 5)
 )
+"""The angles of the nine points of nl Figure 8."""
 
 # A slope may vanish exactly at a kink; this far inside the cell its sign is plain.
 NEAR = 1e-8
@@ -154,7 +155,7 @@ def basins(
     slope: float = 0.0,
     alpha: Float[Tensor, "n n"] | None = None,
 ) -> tuple[Float[Tensor, " k"], Bool[Tensor, " k"], Float[Tensor, " k"]]:
-    """Maxima by rising angle, whether each is a kink, and the share of the circle below it.
+    """Maxima by rising angle, whether each is a kink, and what share of the circle climbs to it.
 
     Raises ValueError if the energy is constant on some arc, whose points climb nowhere.
     """

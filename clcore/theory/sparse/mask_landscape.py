@@ -26,6 +26,7 @@ NEGATIVES = {
     "others": "never the anchor's own point (ncl Eq. 8: x' is not x)",
     "data": "i.i.d. from the data law, so that they may repeat the anchor",
 }
+"""Who may be a negative: "others", never the anchor's own point; "data", any point."""
 MOST = 2**12  # latents times masks: the Gram matrix of all views has this many rows
 
 __all__ = [

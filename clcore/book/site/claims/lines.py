@@ -22,8 +22,8 @@ _NAMED = re.compile(rf'(?<!{_DOT}){_NAME}(?:{_DOT}{_NAME})?(?!<span class="o">=<
 
 def blocks(lines: Iterable[tuple[Lines, str]], paper: str) -> list[dict[str, Any]]:
     """Lines as they are shown: address from the site's root; function, its name; call and says, the
-    parameters and the words of a helper whose head is not among the lines; first and last; in, the
-    part under which they are shown; and code, highlighted, with its links.
+    parameters and the words of a helper whose head is not among the lines; of, its file and name;
+    first and last; in, the part under which they are shown; and code, highlighted, with its links.
 
     lines: each with the part under which it is shown. paper: that of the page.
     """
@@ -37,6 +37,7 @@ def blocks(lines: Iterable[tuple[Lines, str]], paper: str) -> list[dict[str, Any
         {
             "address": f"{code.page_of(one.file)}#L-{one.first}",
             "function": one.function,
+            "of": (one.file, one.function),
             **_head(one, paper),
             "first": one.first,
             "last": one.last,

@@ -26,7 +26,7 @@ Loss = Callable[[Array, Array], Array]
 # The losses once more, of symbols: r_+ and two negatives.
 TAU = sympy.Symbol("tau", positive=True)
 MARGIN = sympy.Symbol("r_0", nonnegative=True)
-R = sympy.symbols("r_+ r_1 r_2", real=True)
+R = sympy.symbols("r_+ r_1 r_2", real=True)  # of the positive and two negatives
 LIFT = exp((R[0] - R[1] + MARGIN) / TAU)
 SHARES = [exp(-r / TAU) for r in R]
 INFONCE = -sympy.log(SHARES[0] / sum(SHARES))

@@ -147,10 +147,12 @@ def thm4(t: Trial) -> None:
             noisy views of falling strength, and samples drawn like their views.
     Claim   -gradient = (V^xi[Kbar(x) - Kbar(x')]/2 + theta) vec(W_l), theta by loops over samples
             and views; theta = 0 for L_simp; theta = O(E[sqrt r sigma_aug] + E[sigma_aug^2]): the
-            ratio stays below 6 units of M_K^2 times the slope of F.
+            ratio stays below 6 units of M_K^2 times the slope of F. Its first term is needed: theta
+            falls only like the strength of a mask.
     Fails   the operator without theta or without 1/2. The order as printed where views are biased
             (sigma_aug = 0, theta not). Corrected: c_0 = |f(x) - E_aug f| added; or c_0
-            = O(sigma_aug), as for samples drawn like their views. Control: the whole operator.
+            = O(sigma_aug), as for samples drawn like their views. Controls: the whole operator;
+            centred noise, under which theta falls like the square.
     """
     count = ref.share(min(t.draws, 120), 6)
     operator = t.part("operator", 1e-10, controls=pooled, draws=6 * count)

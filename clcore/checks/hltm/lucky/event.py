@@ -24,21 +24,24 @@ SIGMAS = 6.0  # standard errors allowed to the largest of a few entries
 class Children(NamedTuple):
     """v(0), v(1), polarity [draws, n], and the chance q of being active given the latent."""
 
-    low: Array
-    high: Array
-    rho: Array
-    q: float = 1.0
+    low: Array  # v(0), [draws, n]
+    high: Array  # v(1), [draws, n]
+    rho: Array  # polarity, [draws, n]
+    q: float = 1.0  # chance of being active given the latent
 
     @property
     def s(self) -> Array:
+        """Selectivity s_k, half of v(1) - v(0)."""
         return (self.high - self.low) / 2
 
     @property
     def h(self) -> Array:
+        """Mean of v(0) and v(1)."""
         return (self.high + self.low) / 2
 
     @property
     def a(self) -> Array:
+        """a_k = rho s_k."""
         return self.rho * self.s
 
     @property
@@ -294,6 +297,7 @@ def eq152(t: Trial) -> None:
         short = np.sqrt(c / (2 * n) * (kids.rho**2 * kids.s**2).sum(-1))[:, None] - v[..., 1]
         activation.add(np.where(lucky, short, -9.0))
         met += int(lucky.sum())
+    # The control: of the last setting, leaves of strong polarity.
     activation.breaks("nodes that miss the event", short[~lucky], by=pooled).says(met=met)
     proofs.eq152(norms, jensen, activation)
 

@@ -15,7 +15,7 @@ from clcore.ledger.exact import Shown
 
 AT = "3 values"
 PAIRS = tuple(product(range(3), repeat=2))
-MASS = exact.vector("m", 3, positive=True)
+MASS = exact.vector("m", 3, positive=True)  # of the three values; over their sum, probabilities
 
 
 def chances() -> Any:

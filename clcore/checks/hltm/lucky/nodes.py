@@ -124,6 +124,8 @@ def _drawn(t: Trial, count: int, trials: int) -> None:
         for eta in ETAS:
             nodes = asked(kids, c, eta)
             part.add(at_least_one(hits, trials, nodes) - (1 - eta))
+
+        # Controls at the last eta, the least.
         part.breaks("a single node", at_least_one(hits, trials, np.ones(count)) - (1 - eta))
         exchanged = at_least_one(falling, trials, nodes) - (1 - eta)
         part.breaks("v_j(0) for v_j(1)", exchanged)
@@ -158,6 +160,8 @@ def _several(t: Trial, count: int, trials: int) -> None:
             for eta in ETAS:
                 enough = at_least_one(hits, trials, asked(kids, c, eta))
                 part.add(enough - (1 - eta))
+
+            # The control at the last eta, the least.
             part.breaks("a single node", at_least_one(hits, trials, np.ones(count)) - (1 - eta))
 
 

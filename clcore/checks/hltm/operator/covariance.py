@@ -17,7 +17,7 @@ from clcore.reference import Array, absolute
 from clcore.theory.trees import latent_tree as lt
 from clcore.theory.trees import tree_nets
 
-Q = np.array([-1.0, 1.0])
+Q = np.array([-1.0, 1.0])  # q: P(z_nu | z_mu) is (1 1^T + rho q q^T)/2
 
 
 def both_sizes(w: tr.World, mu: int) -> tuple[Array, Array]:

@@ -11,9 +11,10 @@ from clcore.checks.hltm.tree import symbols as ts
 from clcore.ledger import Part, exact
 from clcore.ledger.exact import Shown
 
-PARENTS = (-1, 0, 1, 1)
+PARENTS = (-1, 0, 1, 1)  # of the root, mu and its two children
 VALUES = [ts.shows(2 + k, ts.SHOWN.row(k)) for k in range(2)]
-A = sympy.Matrix([ts.polarity(2 + k) * ts.GAPS[k] for k in range(2)])
+"""What the two children show on the mean, v_k(0) or v_k(1) by their state."""
+A = sympy.Matrix([ts.polarity(2 + k) * ts.GAPS[k] for k in range(2)])  # a_mu
 TYPESET, OURS = ts.sizes(ts.polarity(1))
 AT = "two children, mu below the root"
 

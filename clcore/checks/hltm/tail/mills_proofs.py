@@ -42,7 +42,8 @@ def signed(value: Any) -> Shown:
 
 
 def excess(bound: Any) -> Any:
-    """L' - y L + 1."""
+    """L' - y L + 1: if it is positive for all y > 0, the bound L is below Mills' ratio r, if it is
+    negative, above. For r' = y r - 1, so that (L - r) e^(-y^2/2) rises, or falls, to 0."""
     return bound.diff(Y) - Y * bound + 1
 
 
@@ -81,7 +82,7 @@ def coarse(part: Part) -> None:
 
 
 def sharp(part: Part) -> None:
-    """Both bounds of Eq. 124."""
+    """Both bounds of Eq. 124, by the signs of their `excess`."""
     slope(part)
     root, p = sympy.sqrt(Y**2 + 4), 2 * Y**2 + 2 * Y * sympy.sqrt(Y**2 + 8)
     below = 2 / (root * ((1 + Y**2) * root + Y**3 + 3 * Y))
@@ -162,8 +163,10 @@ def _kappas() -> tuple[sympy.Expr, sympy.Expr]:
 
 
 def below_asymptote(part: Part) -> None:
-    """r(y) < 1/y, and the arguments are no less than z_1 and kappa_1: with p = kappa_1 r(kappa_1),
-    in (0, 1), r(kappa_1) r(z_1) < r(kappa_1)^2/gamma = p^2/(kappa_1 kappa_2)."""
+    """R-hat is the larger of r(kappa_1) r(z_1) and r(kappa_2) r(z_2); r(y) < 1/y. With p = kappa_1
+    r(kappa_1), in (0, 1), and z_1 = kappa_2 + gamma e(kappa_1) = gamma/r(kappa_1) the first is
+    below r(kappa_1)^2/gamma = p^2/(kappa_1 kappa_2); as z_2 is at least kappa_1, the second is
+    below 1/(kappa_1 kappa_2)."""
     coarse(part)
     r = R(X)
     z1 = sympy.expand(G * X + G * (1 / r - X))
@@ -279,15 +282,16 @@ def fig11(inside: Part, asymptote: Part) -> None:
     asymptote by intervals."""
     sharp(inside)
     falls(inside)
+    # e = 1/r - y: its bounds, from those of r.
     ends = [2 / (sympy.sqrt(Y**2 + 8) + Y), 2 / (sympy.sqrt(Y**2 + 4) + Y)]
     inside.proves(
         exact.equal([1 / HIGH - Y, 1 / LOW - Y], ends),
         breaks={"ends exchanged": exact.equal([1 / LOW - Y, 1 / HIGH - Y], ends)},
     )
     boxes = exact.cover(20, 30, 4)
-    near = [_distance(c, g, most) for g, most in (("0.99", 0.02), ("0.9", 0.1)) for c in boxes]
+    beyond = [_distance(c, g, most) for g, most in (("0.99", 0.02), ("0.9", 0.1)) for c in boxes]
     asymptote.proves(
-        exact.below_zero(v for pair in near for v in pair),
+        exact.below_zero(v for pair in beyond for v in pair),
         breaks={"gamma = 0.01": exact.below_zero(_distance(boxes[0], "0.01", 0.02))},
         at="c in [20, 30], gamma = 0.99 and 0.9",
     )

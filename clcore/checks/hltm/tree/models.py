@@ -15,7 +15,7 @@ from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, absolute
 from clcore.theory.trees import latent_tree as lt
 
-Q = np.array([-1.0, 1.0])
+Q = np.array([-1.0, 1.0])  # q: P(z_nu | z_mu) is (1 1^T + rho q q^T)/2
 SIGMAS = 7.0  # of the largest of some ten thousand errors
 SAMPLES = 10_000
 

@@ -21,6 +21,7 @@ SHAPES = (
     (-1, 0, 1, 1, 2, 2, 2, 3),
     (-1, 0, 1, 2, 3, 4, 4, 0),
 )
+"""Four trees: the parent of each node, -1 of the root."""
 
 CATERPILLAR = (-1, 0, 0, 1, 1, 3, 3, 5, 5)  # the path 0-1-3-5 has a leaf at every node
 
@@ -28,13 +29,13 @@ CATERPILLAR = (-1, 0, 0, 1, 1, 3, 3, 5, 5)  # the path 0-1-3-5 has a leaf at eve
 class World(NamedTuple):
     """A batch of models with one net each, and what `enumerate_states` found."""
 
-    model: lt.Model
-    weights: tree_nets.Weights
-    groups: tuple[tree_nets.Law, ...]
+    model: lt.Model  # the trees and their tables
+    weights: tree_nets.Weights  # of every node's group
+    groups: tuple[tree_nets.Law, ...]  # the law of every node's group, by the library
     z: Array  # J nodes
     chance: Array  # draws J
-    pre: list[Array]  # of every node, draws J n
-    out: list[Array]
+    pre: list[Array]  # pre-activations of every node's group, draws J n
+    out: list[Array]  # outputs of every node's group, draws J n
 
 
 def keys(rng: np.random.Generator, draws: int) -> torch.Tensor:

@@ -10,7 +10,7 @@ import sympy
 
 from clcore.ledger import exact
 
-Q = sympy.Matrix([-1, 1])
+Q = sympy.Matrix([-1, 1])  # q: P(z_nu | z_mu) is (1 1^T + rho q q^T)/2
 HALF = sympy.Rational(1, 2)
 ROOT = sympy.Symbol("rho_0", real=True)
 
@@ -122,7 +122,7 @@ def shows(node: int, values: Any) -> Value:
     return lambda z: values[z[node]]
 
 
-MIDDLE, GAPS = exact.vector("middle", 2), exact.vector("s", 2)
+MIDDLE, GAPS = exact.vector("middle", 2), exact.vector("s", 2)  # mean of v_k(0), v_k(1), and s_k
 SHOWN = sympy.Matrix.hstack(MIDDLE - GAPS, MIDDLE + GAPS)
 """v_k(0) and v_k(1) of two units, a row each, by their mean and s_k."""
 

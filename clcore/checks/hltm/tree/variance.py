@@ -3,6 +3,8 @@
 Nets over latent trees, by enumeration; one unit per latent, then several.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 
@@ -44,22 +46,32 @@ def _bound(w: tr.World, mu: int) -> tuple[Array, Array]:
     return 3 * each.mean(-1), 3 * (np.repeat(sizes, sizes) * each).mean(-1)
 
 
-def _by_laws(w: tr.World, mu: int) -> tuple[Array, ...]:
-    """What the printed sides fail by, once more, from the library's laws of groups: V given z_mu of
-    pre-activations and outputs; that of pre-activations without covariances, and with; the right
-    side of Eq. 158; mean pre-activation and mean activation."""
+class Again(NamedTuple):
+    """Of a node mu, by the library's laws of groups: what the printed sides fail by, once more."""
+
+    before: Array  # V[pre_j | z_mu], [draws, states, units]
+    after: Array  # V[f_j | z_mu]
+    by_units: Array  # V[pre_j | z_mu] as a sum over units, without their covariances
+    by_latents: Array  # V[pre_j | z_mu] as a sum over latents, with their units' covariances
+    limit: Array  # the right side of Eq. 158, [draws]
+    mean_before: Array  # E[pre_j | z_mu]
+    mean_after: Array  # E[f_j | z_mu]
+
+
+def _by_laws(w: tr.World, mu: int) -> Again:
+    """The variances, means and the bound of a node by the library's laws of groups."""
     law, W = w.groups[mu], w.weights[mu]
     V = [tree_nets.covariance(law.chance, f).diagonal(dim1=-2, dim2=-1) for f in law[1:]]
     spread = tree_nets.children_moments(w.model, w.groups, mu)[1]
-    whole = torch.einsum("djk,dckl,djl->dcj", W, spread, W)
-    alone = spread.diagonal(dim1=-2, dim2=-1) @ W.mT**2
+    by_latents = torch.einsum("djk,dckl,djl->dcj", W, spread, W)
+    by_units = spread.diagonal(dim1=-2, dim2=-1) @ W.mT**2
     kids = [w.groups[i] for i in tr.below(w, mu)]
     s = [tree_nets.selectivity(tree_nets.mean(k.chance, k.out)) for k in kids]
     kept = torch.cat(s, -1) ** 2 - tree_nets.child_selectivity(w.model, w.groups, mu) ** 2
     inner = [tree_nets.covariance(k.chance, k.out).diagonal(dim1=-2, dim2=-1) for k in kids]
     limit = 3 * (torch.cat([v.amax((1, 2))[:, None] for v in inner], -1).amax(-1) + kept.mean(-1))
     means = (tree_nets.mean(law.chance, f) for f in law[1:])
-    return tuple(x.numpy() for x in (*V, alone, whole, limit, *means))
+    return Again(*(x.numpy() for x in (*V, by_units, by_latents, limit, *means)))
 
 
 def _own_variance(w: tr.World, mu: int, f: list[Array]) -> Array:
@@ -67,27 +79,19 @@ def _own_variance(w: tr.World, mu: int, f: list[Array]) -> Array:
     return tr.spread(w, mu, f[mu]).diagonal(axis1=-2, axis2=-1)
 
 
-def _variance_as_sum(w: tr.World, mu: int, alone: Part, by_latent: Part) -> None:
-    """The variance of pre-activations as a sum over units, and as one over latents."""
-    weights, exact = w.weights[mu].numpy(), _own_variance(w, mu, w.pre)
+def _sums(w: tr.World, mu: int) -> tuple[Array, Array]:
+    """V[pre_j | z_mu] as the sum of w_jk^2 V[f_k | z_mu] over units, and as a sum over latents of
+    w_jnu^T V[f_nu | z_mu] w_jnu; [draws, states, units] each."""
+    weights = w.weights[mu].numpy()
     each = tr.spread(w, mu, tr.fed(w, mu)).diagonal(axis1=-2, axis2=-1)
     _, spread = tree_nets.children_moments(w.model, w.groups, mu)
-    summed = np.einsum("djk,dck->dcj", weights**2, each)
-    alone.add(absolute(summed, exact))
-    by_latent.add(absolute(np.einsum("djk,dckl,djl->dcj", weights, spread.numpy(), weights), exact))
-    for part in (alone,) if by_latent is alone else (alone, by_latent):
-        part.breaks("variances doubled", absolute(2 * summed, exact))
+    by_latents = np.einsum("djk,dckl,djl->dcj", weights, spread.numpy(), weights)
+    return np.einsum("djk,dck->dcj", weights**2, each), by_latents
 
 
-def _bounded(w: tr.World, mu: int, bound: Part, by_latent: Part | None) -> None:
-    """Variances before and after the ReLU beyond Eq. 158's bound, and beyond the corrected one."""
-    for V in (_own_variance(w, mu, w.pre), _own_variance(w, mu, w.out)):
-        parts = (bound,) if by_latent is None else (bound, by_latent)
-        limits = _bound(w, mu)
-        for part, limit in zip(parts, limits, strict=False):
-            part.add((V - limit[:, None, None]).reshape(len(V), -1).max(-1))
-            sixth = V - limits[0][:, None, None] / 6
-            part.breaks("a sixth of the bound", sixth.reshape(len(V), -1).max(-1))
+def _above(V: Array, limit: Array) -> Array:
+    """[draws]: by how much the largest of these variances is above a limit."""
+    return (V - limit[:, None, None]).reshape(len(V), -1).max(-1)
 
 
 def _of_two_values(w: tr.World, mu: int, part: Part) -> None:
@@ -119,30 +123,50 @@ def eq158(t: Trial) -> None:
     count = min(t.share(4), 12)
     two = t.part("variance of two values", 1e-13, controls=pooled, draws=4 * count)
 
-    # One unit per latent: sums over units.
     alone: Shared = {"draws": 4 * count}
     summed = t.part("Eq. 155, one unit per latent", 1e-13, controls=pooled, **alone)
     bound = t.part("Eqs. 158, 159, one unit per latent", 1e-13, controls=worst, **alone)
     for w in _worlds(t.rng, count, several=False):
         for mu in tr.inner(w):
-            _variance_as_sum(w, mu, summed, summed)
-            _bounded(w, mu, bound, None)
+            # The variance of v_k(z_nu) given z_mu.
             _of_two_values(w, mu, two)
 
-    # Several: as printed, and by latents.
-    worlds, forms = _worlds(t.rng, count, several=True), (t.part, t.corrected)
+            # One unit per latent: the sum over units, and that over latents, which is the same.
+            (by_units, by_latents), exact = _sums(w, mu), _own_variance(w, mu, w.pre)
+            summed.add(absolute(by_units, exact), absolute(by_latents, exact))
+            summed.breaks("variances doubled", absolute(2 * by_units, exact))
+
+            # Variances before and after the ReLU above the bound.
+            limit, _ = _bound(w, mu)
+            for V in (exact, _own_variance(w, mu, w.out)):
+                bound.add(_above(V, limit))
+                bound.breaks("a sixth of the bound", _above(V, limit / 6))
+
+    worlds = _worlds(t.rng, count, several=True)
     many: Shared = {"draws": sum(len(w.chance) for w in worlds)}
     name = "Eq. 155, several units per latent"
-    summed, by_latent = (form(name, 1e-13, controls=pooled, **many) for form in forms)
+    sums = t.both(name, 1e-13, controls=pooled, **many)
     name = "Eqs. 158, 159, several units per latent"
-    bound, wider = (form(name, 1e-13, controls=worst, **many) for form in forms)
+    bounds = t.both(name, 1e-13, controls=worst, **many)
     for w in worlds:
         for mu in tr.inner(w):
-            _variance_as_sum(w, mu, summed, by_latent)
-            _bounded(w, mu, bound, wider)
-            before, after, by_units, whole, limit, _, _ = _by_laws(w, mu)
-            summed.fails_by(absolute(by_units, whole))
-            bound.fails_by(*(V.max((1, 2)) - limit for V in (before, after)))
+            again = _by_laws(w, mu)
+
+            # Several: over units as printed, over latents as corrected.
+            (by_units, by_latents), exact = _sums(w, mu), _own_variance(w, mu, w.pre)
+            sums.printed.add(absolute(by_units, exact))
+            sums.printed.fails_by(absolute(again.by_units, again.by_latents))
+            sums.corrected.add(absolute(by_latents, exact))
+            sums.breaks("variances doubled", absolute(2 * by_units, exact))
+
+            # Above the printed bound; corrected, every child's term as often as there are units.
+            printed, corrected = _bound(w, mu)
+            for V in (exact, _own_variance(w, mu, w.out)):
+                bounds.printed.add(_above(V, printed))
+                bounds.corrected.add(_above(V, corrected))
+                bounds.breaks("a sixth of the bound", _above(V, printed / 6))
+            found = (V.max((1, 2)) - again.limit for V in (again.before, again.after))
+            bounds.printed.fails_by(*found)
 
 
 def _units(worlds: list[tr.World]) -> Array:
@@ -163,8 +187,9 @@ def _units_again(worlds: list[tr.World]) -> Array:
     rows = []
     for w in worlds:
         for mu in tr.inner(w):
-            V, _, _, _, limit, pre, post = _by_laws(w, mu)
-            row = pre[:, 0], post[:, 0], np.sqrt(V[:, 0]), np.sqrt(limit)[:, None]
+            again = _by_laws(w, mu)
+            off = again.mean_before[:, 0], again.mean_after[:, 0], np.sqrt(again.before[:, 0])
+            row = (*off, np.sqrt(again.limit)[:, None])
             rows.append(np.stack(np.broadcast_arrays(*row)).reshape(4, -1))
     return np.concatenate(rows, -1)
 

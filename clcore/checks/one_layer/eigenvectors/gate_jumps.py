@@ -210,7 +210,8 @@ def leaky_growth(x: Array, w: Array, u: Array) -> tuple[Array, Array]:
 
 
 def leaky_growth_again(x: Array, w: Array, u: Array) -> Array:
-    """The growth of `leaky_growth` by `leaky_operator`, [draws]."""
+    """Growth per step of the distance from w_* along the flow of nl Eq. 7, started towards u,
+    once more in numpy, [draws]."""
     start = np.sqrt(1 - START**2) * w + START * u
     end = euler(lambda v: leaky_operator(x, v), start, 50 / x.var(1).sum(-1, keepdims=True))
     return (np.linalg.norm(end - w, axis=-1) / START) ** (1 / STEPS) - 1

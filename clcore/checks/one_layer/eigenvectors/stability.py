@@ -83,7 +83,8 @@ def lmes(parts: ro.Parts, radius: float, starts: Array) -> torch.Tensor:
 
 
 def _family(t: Trial, share: float, power: float | None = None) -> tuple:
-    """4 t.draws families of `tight`, and a start near each LME: (A, w, v)."""
+    """Families with an LME whose roughness is `share` of the gap, four per draw, and a start near
+    each LME: (A, w, v). power: as for `tight`."""
     n = 4 * t.draws
     A, w, second, _ = tight(t.rng, n, np.full(n, share), power)
     side = np.where(t.rng.random((n, 1)) < 0.7, second, across(t.rng, w))
@@ -242,9 +243,11 @@ def eq65(t: Trial) -> None:
     Given   families with any rho below the gap, continuous laws, and worlds whose A jumps; turns e
             = 0.01 and 0.001.
     Claim   u^T P (A(w_*) - lambda_*) u <= -gap (Eq. 60), and u^T P_v A(v) v <= -(gap - rho) e
-            + O(e^2): the excess over e^2 stays bounded.
-    Fails   Eq. 65 where A jumps at w_*. Corrected: A Lipschitz there. Controls: twice the gap, rho
-            left out.
+            + O(e^2): the excess over e^2 stays bounded. Steps: what Eqs. 57 and 58 leave out is of
+            second order; |u^T P_v x| <= |x| (Eq. 61); |(A(v) - A(w_*)) v| <= rho e + O(e^2) (Eqs.
+            63, 64).
+    Fails   Eqs. 63 to 65 where A jumps at w_*. Corrected: A Lipschitz there. Controls: twice the
+            gap, A(w_*) for A(v), half of the right side of Eq. 61, half of rho, rho left out.
     """
     n = 4 * t.draws
     share = t.rng.uniform(0.2, 0.98, n)

@@ -37,7 +37,7 @@ def _square(row: Matrix) -> sympy.Expr:
     return row.dot(row) / 2
 
 
-ALPHA = exact.matrix("alpha", N, N)
+ALPHA = exact.matrix("alpha", N, N)  # any importance of pairs
 
 
 def eq3(part: Part) -> None:

@@ -207,8 +207,8 @@ class Curve(NamedTuple):
     """Speed and energy over the circle under one alpha: how many optima, their mean depth, and the
     highest energy."""
 
-    count: int
-    depth: float
+    count: int  # how many optima
+    depth: float  # mean depth of the optima
     height: float
 
 

@@ -24,7 +24,6 @@ TAU = 0.05
 ONE = ("linear", "relu", "leaky_relu")
 MONOMIALS = ("quadratic", "cubic")
 
-# h straight from the page; complex arguments allowed.
 H: dict[str, Callable[[Array], Array]] = {
     "linear": lambda u: u,
     "relu": lambda u: np.where(np.real(u) > 0, u, 0),
@@ -32,6 +31,7 @@ H: dict[str, Callable[[Array], Array]] = {
     "quadratic": lambda u: u**2,
     "cubic": lambda u: u**3,
 }
+"""The activations h by name, straight from the page; complex arguments allowed."""
 
 
 def drive(x: Array, w: Array) -> Array:

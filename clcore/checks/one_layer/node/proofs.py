@@ -17,8 +17,8 @@ from clcore.ledger import Part, exact
 
 N, D = 2, 2
 SIZES = f"n = {N}, d = {D}"
-ALPHA = exact.matrix("alpha", N, N)
-X: Views = (exact.matrix("x", N, D), exact.matrix("x2", N, D))
+ALPHA = exact.matrix("alpha", N, N)  # any importance of pairs
+X: Views = (exact.matrix("x", N, D), exact.matrix("x2", N, D))  # both views of a batch
 W = exact.vector("w", D)
 Of = Callable[[int, int], sympy.Expr]
 """(view, sample) -> its value."""

@@ -17,18 +17,20 @@ iv: Any = mpmath.iv  # its operators are made at run time, unseen by type checke
 AT = "d = 3"
 ONE = sympy.Integer(1)
 HALF = Rational(1, 2)
-P, Q = sympy.symbols("p q", real=True)
-R3, G = sympy.symbols("r_3 g", nonnegative=True)
-R2 = R3 + G
+P, Q = sympy.symbols("p q", real=True)  # w is (1, p, q) over its length
+R3, G = sympy.symbols("r_3 g", nonnegative=True)  # lambda_3 and lambda_2 - lambda_3, over lambda_1
+R2 = R3 + G  # lambda_2 over lambda_1
 LENGTH = sympy.sqrt(1 + P**2 + Q**2)
-C = 1 / LENGTH
+C = 1 / LENGTH  # c, the cosine of w and the top eigenvector
 W = Matrix([C, P * C, Q * C])
+"""A unit vector with c > 0, in the eigenbasis of A."""
 IMAGE = Matrix([C, R2 * P * C, R3 * Q * C])
 """A w over lambda_1."""
 GROWN = P**2 * R2**2 + Q**2 * R3**2
 Y = sympy.sqrt(1 + GROWN)
 """1 / d_t: the length of A w, over lambda_1 c."""
 MU = (1 + C) / (2 * C**2) * R2**2
+"""mu of Lemma 7, at w."""
 SQUARE = R2**2 * (1 / C**2 - 1)
 """The square in Eqs. 184 to 186."""
 AFTER = IMAGE / sympy.sqrt(IMAGE.dot(IMAGE))
@@ -207,6 +209,7 @@ def eq103(part: Part) -> None:
     """On the sphere |w - w(0)|^2 = 2 - 2 w.w(0), so that the radius is an edge for w.w(0)."""
     s, c0 = sympy.symbols("s c_0", real=True)  # gamma = s^2
     w, start = exact.vector("w", 3), exact.vector("v", 3)
+    # |w - w(0)|^2 where both have norm 1.
     apart = (w - start).dot(w - start) - (w.dot(w) - 1) - (start.dot(start) - 1)
     c_gamma = 2 * s / (1 + s**2)
     edge = (c0 - c_gamma) / (1 - c_gamma)

@@ -137,14 +137,14 @@ class Wedge(NamedTuple):
     """Integrals over a sector: of dx, p, |x| p, x p, x x^T p; where p was looked at, and the
     largest p and |w_*^T x| there."""
 
-    dx: float
-    p: float
-    length: float
-    first: Array
-    second: Array
-    spots: Array
-    peak: float
-    reach: float
+    dx: float  # the volume
+    p: float  # the integral of p
+    length: float  # the integral of |x| p
+    first: Array  # the integral of x p
+    second: Array  # the integral of x x^T p
+    spots: Array  # where p was looked at
+    peak: float  # the largest p at these spots
+    reach: float  # the largest |w_*^T x| at these spots
 
 
 def wedges(p: Callable, radius: float, w: Array, u: Array, angle: float) -> list[Wedge]:

@@ -43,9 +43,9 @@ class Terms(NamedTuple):
     """z_l^2 p_0 p_1 and b_k under every feature's law, [draws, L] and [draws, L, K]; the sum over
     l of V[f_1], [draws, K, K]."""
 
-    weight: Array
+    weight: Array  # z_l^2 p_0 p_1
     b: Array
-    covariance: Array
+    covariance: Array  # the sum of V[f_1]
 
 
 def by_tables(net: Net) -> Terms:

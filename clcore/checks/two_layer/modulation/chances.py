@@ -19,6 +19,7 @@ from clcore.theory.two_layer import modulation
 STARTS = 2000
 
 LAWS = {"uniform": stats.uniform(-1, 2), "normal": stats.norm(), "Laplace": stats.laplace()}
+"""Three symmetric laws of one start, by scipy."""
 
 
 def integral(law, epsilon: float, d: int) -> float:

@@ -24,9 +24,9 @@ class Pair(NamedTuple):
 
     d: torch.Tensor
     b: torch.Tensor
-    scale: torch.Tensor
+    scale: torch.Tensor  # p_0 p_1
     L: torch.Tensor
-    delta: torch.Tensor
+    delta: torch.Tensor  # Delta
     law: Law
 
     def top(self) -> two_layer.Top:
@@ -208,10 +208,12 @@ def thm5(t: Trial) -> None:
 
         # The same on the spheres.
         along = two_layer.tangent(w, torch.from_numpy(direct))
-        sphere.add(relative(two_layer.tangent(w, ours), along))
+        turning = two_layer.tangent(w, ours)
+        sphere.add(relative(turning, along))
         for what, form in other.items():
             sphere.breaks(what, relative(two_layer.tangent(w, form), along))
-        sphere.breaks("fields coupled given z", relative(ours, coupled))
+        other_turn = two_layer.tangent(w, torch.from_numpy(coupled))
+        sphere.breaks("fields coupled given z", relative(turning, other_turn))
 
         # What delta_k stands for, by numpy's s.
         b, scale = pair.b.numpy(), pair.scale.numpy()

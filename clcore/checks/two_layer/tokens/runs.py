@@ -37,6 +37,7 @@ Nets = pd.DataFrame
 """A row per net of Fig. 5 (activation, tokens, seed), before and after training: shares of fields
 in which all tokens of the set are found, any, and others."""
 NAMES = {"chi_plus": "scored by Eq. 16", "released_plus": "by the program's score"}
+"""Columns of scores, and what notes call them."""
 
 
 def cells(runs: pd.DataFrame, column: str = "chi_plus", trained: bool = True) -> pd.DataFrame:
@@ -71,7 +72,8 @@ def evidence(runs: pd.DataFrame) -> str:
 def panel(
     runs: pd.DataFrame, column: str, trained: bool = True, **chosen: str | float
 ) -> pd.DataFrame:
-    """`grid` of these runs; InfoNCE, no BatchNorm and zeta = 1 unless in `chosen`."""
+    """Mean scores of these runs, a row per P and a column per beta; InfoNCE, no BatchNorm and
+    zeta = 1 unless in `chosen`."""
     return grid(cells(runs, column, trained), **(PLAIN | chosen))
 
 
