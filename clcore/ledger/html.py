@@ -90,7 +90,7 @@ def fails(record: dict, control: str) -> str:
     return "" if share == 1 else f" (fails in {percent} % of draws)"
 
 
-def _evidence(record: Mapping) -> str:
+def _evidence(record: dict) -> str:
     return placed(evidence(record), record["claim"].split("/")[0])
 
 

@@ -250,7 +250,7 @@ def overtaken(answer: Any) -> float:
         x = _matrix([[a, b], [a, -b], [-a, b], [-a, -b]])
         steps = (x[:, None] - x) ** 2
         far = steps[..., 0] / 2 / value(temperature(a, b))
-        alpha = torch.softmax(torch.where(torch.eye(4, dtype=bool), -torch.inf, -far), 1)
+        alpha = torch.softmax(torch.where(torch.eye(4, dtype=torch.bool), -torch.inf, -far), 1)
         one, two = (alpha[..., None] * steps).sum((0, 1))
         worst = max(worst, float((one / two - 1).abs()))
     return worst
