@@ -187,6 +187,7 @@ def test_the_map_covers_every_group_of_claims() -> None:
     assert "1 of 25" in text
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
 def test_a_missing_field_is_an_error(tmp_path: Path) -> None:
     broken = row()
     del broken["where"]
