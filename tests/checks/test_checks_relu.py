@@ -9,6 +9,7 @@ from clcore import reference as ref
 from clcore.checks.relu_composition import latent, training
 from clcore.checks.relu_composition.dynamics import _dies_in_turn
 from clcore.checks.relu_composition.energy import energies, models
+from clcore.checks.relu_composition.signed_weights import _lost, _lost_at_last
 from clcore.checks.relu_composition.training import residual
 from clcore.ledger import registry
 from clcore.losses import contrast
@@ -86,6 +87,21 @@ def test_positive_energy_does_not_save_a_minimal_eigenvector():
     w = torch.full((2,), 0.5**0.5, dtype=torch.float64)
     assert (matrix @ w).tolist() == pytest.approx((4 * w).tolist())
     assert torch.linalg.eigvalsh(matrix).tolist() == pytest.approx([4, 40])
+
+
+def test_coarse_steps_cross_the_border_of_two_ends_and_fine_ones_do_not():
+    x = np.array(
+        [
+            [-12.58222279, -9.81127175, -4.49318075, -5.47141685, -9.41255232],
+            [-9.81127175, 67.94607687, -19.92172362, -18.27140095, -35.4074727],
+            [-4.49318075, -19.92172362, -8.13847607, -8.78176407, -17.06514703],
+            [-5.47141685, -18.27140095, -8.78176407, 21.13380294, -14.58714346],
+            [-9.41255232, -35.4074727, -17.06514703, -14.58714346, 35.24088455],
+        ]
+    )
+    w = np.array([0.46416461, 0.20970323, 0.73508814, -0.29504079, 0.33641067])
+    assert _lost(x[None], w[None])[0] and not _lost(x[None], w[None], rate=0.01)[0]
+    assert not _lost_at_last(x[None], w[None])[0]
 
 
 def test_the_flow_at_the_composition_of_two_unequal_features():

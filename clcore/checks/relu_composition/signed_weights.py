@@ -131,6 +131,8 @@ def starts_of_either_sign(t: Trial) -> None:
         x, start = _signed_field(rng, count, modes, STRONG)
         first = mixture.energy(x, np.maximum(start, 0))
         lost, again, linear = _lost(x, start), _lost_at_last(x, start), _lost(x, start, False)
+        near = lost != again  # on the border of two ends, which coarse steps cross
+        lost[near] = _lost(x[near], start[near], rate=0.01)
         part.add(lost).fails_by(again).breaks("linear net", linear)
         right.add(lost[first > 0], again[first > 0])
         right.breaks("energy below 0 at the start", lost[first < 0])
@@ -160,11 +162,18 @@ def _signed_field(
     return matrix, unit(w)
 
 
-def _ends(x: Array, w: Array, sticky: bool = True, until: float = 0.0, halts: bool = True) -> Array:
-    """The node's flow along |w| = 1 by steps of 0.1/|X|, up to the time `until`/|X| and until one
-    positive entry at most is left, or 2000. A negative entry is read as 0; what reaches 0 stays, or
-    where it does not halt there passes it by the rest of its step."""
-    pace, rate = 1 / np.linalg.norm(x, axis=(-2, -1))[:, None], 0.1
+def _ends(
+    x: Array,
+    w: Array,
+    sticky: bool = True,
+    until: float = 0.0,
+    halts: bool = True,
+    rate: float = 0.1,
+) -> Array:
+    """The node's flow along |w| = 1 by steps of `rate`/|X|, up to the time `until`/|X| and until
+    one positive entry at most is left, or 2000. A negative entry is read as 0; what reaches 0
+    stays, or where it does not halt there passes it by the rest of its step."""
+    pace = 1 / np.linalg.norm(x, axis=(-2, -1))[:, None]
     for step in range(round(2000 / rate) if sticky else round(200 / rate)):
         read = np.maximum(w, 0) if sticky else w
         push = np.einsum("bml,bl->bm", x, read) * ((w > 0) if sticky else 1)
@@ -175,10 +184,10 @@ def _ends(x: Array, w: Array, sticky: bool = True, until: float = 0.0, halts: bo
     return w
 
 
-def _lost(x: Array, w: Array, sticky: bool = True, halts: bool = True) -> Array:
+def _lost(x: Array, w: Array, sticky: bool = True, halts: bool = True, rate: float = 0.1) -> Array:
     """[draws]: whether the flow does not go to an e_m. With one positive entry a left it does
     where X_mm > 0, since a' = X_mm a (1 - a^2)."""
-    end = _ends(x, w, sticky, halts=halts)
+    end = _ends(x, w, sticky, halts=halts, rate=rate)
     return ((end > 0).sum(-1) != 1) | (mixture.energy(x, np.maximum(end, 0)) <= 0)
 
 
