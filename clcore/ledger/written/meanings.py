@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from clcore import _paths
-from clcore.ledger.written import places, reach
+from clcore.ledger.written import holders, places, reach
 from clcore.ledger.written.paragraphs import Lines
 from clcore.ledger.written.places import Constant, Stands
 
@@ -115,9 +116,9 @@ def _comment(file: Path, node: ast.stmt) -> str:
 
 def _names(function: reach.Function, lines: Lines) -> list[ast.Name | ast.Attribute]:
     """What some lines of a function name that is not its own, in the order of the lines."""
-    own, inside = reach.given(function), _types(function)
+    own, inside = reach.given(function), set(_types(function))
     found: list[ast.Name | ast.Attribute] = []
-    for node in ast.walk(function.node):  # an attribute comes before the name that it is one of
+    for node in holders.nodes(function):  # an attribute comes before the name that it is one of
         if node in inside:
             continue
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -134,7 +135,7 @@ def _names(function: reach.Function, lines: Lines) -> list[ast.Name | ast.Attrib
 
 def _attributes(lines: Lines) -> set[str]:
     """The names of the attributes that some lines take of anything."""
-    nodes = ast.walk(reach.function(lines.file, lines.function).node)
+    nodes = holders.nodes(reach.function(lines.file, lines.function))
     return {n.attr for n in nodes if isinstance(n, ast.Attribute) and lines.holds(n)}
 
 
@@ -181,7 +182,8 @@ def _tables(function: reach.Function, lines: Lines) -> Iterator[Meaning]:
     of a type with words on it."""
     node = function.node
     arguments = node.args.args if isinstance(node, ast.FunctionDef) and node.decorator_list else []
-    named = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and lines.holds(n)}
+    every = holders.nodes(function)
+    named = {n.id for n in every if isinstance(n, ast.Name) and lines.holds(n)}
     for one in (a for a in arguments[1:] if a.arg in named):
         kind = one.annotation
         place = (
@@ -193,15 +195,18 @@ def _tables(function: reach.Function, lines: Lines) -> Iterator[Meaning]:
                 yield Meaning(one.arg, "", says, function.file, one.lineno)
 
 
-def _types(function: reach.Function) -> set[ast.AST]:
+@cache
+def _types(function: reach.Function) -> frozenset[ast.AST]:
     """What stands in the types of a function."""
-    nodes = [n for n in ast.walk(function.node) if isinstance(n, ast.arg | ast.AnnAssign)]
-    told: list[ast.AST | None] = [n.annotation for n in nodes]
-    inner = [n for n in ast.walk(function.node) if isinstance(n, ast.FunctionDef)]
-    told += [n.returns for n in inner]
-    return {node for one in told if one for node in ast.walk(one)}
+    nodes = holders.nodes(function)
+    told: list[ast.AST | None] = [
+        n.annotation for n in nodes if isinstance(n, ast.arg | ast.AnnAssign)
+    ]
+    told += [n.returns for n in nodes if isinstance(n, ast.FunctionDef)]
+    return frozenset(node for one in told if one for node in ast.walk(one))
 
 
+@cache
 def _meaning(name: str, file: Path, stands: Stands) -> Meaning:
     if not isinstance(stands, Constant):
         own = _paths.root() / "clcore" / "checks" in file.parents

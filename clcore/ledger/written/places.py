@@ -39,11 +39,18 @@ def of(file: Path, node: ast.expr) -> tuple[Path, Stands] | None:
         return named(file, node.id)
     if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
         return None
-    whole = _imports(file).get(node.value.id)
-    inner = _file(".".join(whole)) if whole else None
+    inner = _imported(file, node.value.id)
     return named(inner, node.attr) if inner else None
 
 
+@cache
+def _imported(file: Path, name: str) -> Path | None:
+    """The file of the module of clcore that a module imports under a name."""
+    whole = _imports(file).get(name)
+    return _file(".".join(whole)) if whole else None
+
+
+@cache
 def named(file: Path, name: str, far: int = FAR) -> tuple[Path, Stands] | None:
     """What stands at the top of a module under a name, or of the module that it comes from."""
     if found := _at_top(file).get(name):

@@ -31,8 +31,12 @@ class Function:
 def named(function: Function, node: ast.expr) -> Function | None:
     """The function of clcore/checks that an expression in another one names, if it does."""
     found = _as_function(places.of(function.file, node))
-    checks = _paths.root() / "clcore" / "checks"
-    return found if found and checks in found.file.parents else None
+    return found if found and _of_checks(found.file) else None
+
+
+@cache
+def _of_checks(file: Path) -> bool:
+    return _paths.root() / "clcore" / "checks" in file.parents
 
 
 def _as_function(found: tuple[Path, places.Stands] | None) -> Function | None:
