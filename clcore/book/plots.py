@@ -92,7 +92,7 @@ def panels(
     columns: int, width: float = 8.0, height: float = 3.2, rows: int = 1
 ) -> tuple[plt.Figure, list]:
     """A figure with `columns` axes side by side in each of `rows`; sizes in inches. The axes come
-    row by row. Up to a width of 7 a phone shows the figure whole; a wider one scrolls."""
+    row by row. Up to a width of 6.8 a phone shows the figure whole; a wider one scrolls."""
     figure, axes = plt.subplots(rows, columns, figsize=(width, height), squeeze=False)
     return figure, list(axes.flat)
 
