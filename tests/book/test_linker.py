@@ -27,6 +27,8 @@ def test_what_another_paper_states_is_linked_to_that_paper() -> None:
         *(("acl-eq2", "Tian 2022, Eq. 2"), ("nl-eq3", "Eq. 3")),
         ("acl-thm3", "Tian 2022, Theorem 3"),
     ]
+    html = Linker("..", own="nl/thm1")("by acl Theorems 2 and 3, and Tian 2022,\nTheorem 1")
+    assert re.findall(r"claims/(\S+?)\.html", html) == ["acl-thm2", "acl-thm3", "acl-thm1"]
 
 
 def test_assumptions_and_every_number_of_a_list_are_linked():

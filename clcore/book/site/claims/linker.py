@@ -26,8 +26,8 @@ _APART = re.compile(r"(\\\(.*?\\\)|\\\[.*?\\\]|<code.*?</code>|<a .*?</a>|<[^>]*
 _NUMBER = r"(?:\(\d+\)|\d+\b(?!\.\d))"
 _CITES = {re.escape(paper["cite"]): key for key, paper in ledger.papers().items()}
 _NAMED = re.compile(
-    rf"(?:\b(?P<cite>{'|'.join(_CITES)}),\s)?\b(?P<kind>{'|'.join(KINDS)})\.?\s{_NUMBER}"
-    rf"|\b(?P<many>{'|'.join(_MANY)})\.?\s{_NUMBER}(?:(?:, and |, | and | to |-){_NUMBER})*"
+    rf"(?:\b(?P<cite>{'|'.join(_CITES)}),\s)?\b(?:(?P<kind>{'|'.join(KINDS)})\.?\s{_NUMBER}"
+    rf"|(?P<many>{'|'.join(_MANY)})\.?\s{_NUMBER}(?:(?:, and |, | and | to |-){_NUMBER})*)"
     r"|(?<![\w/])(?P<id>[a-z]+/[a-z][\w-]*)"
 )
 _EACH = re.compile(rf"(?:\b[A-Z][a-z]+\.?\s)?{_NUMBER}")
@@ -59,12 +59,14 @@ class Linker:
             row = ledger.claims().get(named["id"])
             return self._link(named["id"], place_in(row, self._paper) if row else named[0])
         kind = KINDS[named["kind"] or _MANY[named["many"]]]
-        if named["cite"]:
-            return self._numbered(_CITES[re.escape(named["cite"])], kind, named[0])
-        return _EACH.sub(lambda one: self._numbered(self._paper, kind, one[0]), named[0])
+        paper = _CITES[re.escape(named["cite"])] if named["cite"] else self._paper
+        if named["kind"]:
+            return self._numbered(paper, kind, named[0])
+        cite, many, rest = named[0].partition(named["many"])
+        return cite + _EACH.sub(lambda one: self._numbered(paper, kind, one[0]), many + rest)
 
     def _numbered(self, paper: str, kind: str, said: str) -> str:
-        number = re.sub(r"\D", "", said.rpartition(", ")[2])
+        number = re.findall(r"\d+", said)[-1]  # the last: a year may stand before it
         claim = f"{paper}/{kind}{number}"
         return self._link(_assumptions().get(claim, claim), said)
 
