@@ -1,1 +1,1 @@
-"""Checks of chapter 4, first part: dual deep networks (ddn Secs. 2 to 5)."""
+"""Checks of chapters 4.1 to 4.3: dual deep networks (ddn Secs. 2 to 5)."""

@@ -1,1 +1,1 @@
-"""Checks of chapter 4, second part: hierarchical latent trees (ddn Secs. 6, 7)."""
+"""Checks of chapters 4.4 and 4.5: hierarchical latent trees (ddn Secs. 6, 7)."""

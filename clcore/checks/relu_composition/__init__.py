@@ -1,1 +1,1 @@
-"""Checks of chapter 3: two-layer ReLU nets and composition (acl Sec. 5)."""
+"""Checks of chapters 3.1 to 3.3: two-layer ReLU nets and composition (acl Sec. 5)."""

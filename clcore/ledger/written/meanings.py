@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from clcore import _paths
 from clcore.ledger.written import holders, places, reach
 from clcore.ledger.written.paragraphs import Lines
 from clcore.ledger.written.places import Constant, Stands
@@ -209,8 +208,8 @@ def _types(function: reach.Function) -> frozenset[ast.AST]:
 @cache
 def _meaning(name: str, file: Path, stands: Stands) -> Meaning:
     if not isinstance(stands, Constant):
-        own = _paths.root() / "clcore" / "checks" in file.parents
-        return Meaning(name, call(stands), words(stands, whole=own), file, stands.lineno)
+        said = words(stands, whole=reach.of_checks(file))
+        return Meaning(name, call(stands), said, file, stands.lineno)
     value = ast.unparse(stands.value)
     named = isinstance(stands.value, ast.Name | ast.Attribute)
     other = places.of(file, stands.value) if named else None

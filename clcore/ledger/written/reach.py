@@ -31,11 +31,12 @@ class Function:
 def named(function: Function, node: ast.expr) -> Function | None:
     """The function of clcore/checks that an expression in another one names, if it does."""
     found = _as_function(places.of(function.file, node))
-    return found if found and _of_checks(found.file) else None
+    return found if found and of_checks(found.file) else None
 
 
 @cache
-def _of_checks(file: Path) -> bool:
+def of_checks(file: Path) -> bool:
+    """Whether a file is one of clcore/checks."""
     return _paths.root() / "clcore" / "checks" in file.parents
 
 

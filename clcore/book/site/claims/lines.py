@@ -10,7 +10,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from clcore import _paths
 from clcore.book.site import code
 from clcore.ledger.html import placed
 from clcore.ledger.written import meanings, reach
@@ -51,14 +50,13 @@ def blocks(lines: Iterable[tuple[Lines, str]], paper: str) -> list[dict[str, Any
 def names(lines: Iterable[Lines], paper: str) -> list[dict[str, str]]:
     """What the names in some lines stand for, on a page of a paper: name, call, says; and address,
     that of a function of the checks from the site's root, else ""."""
-    checks = _paths.root() / "clcore" / "checks"
     return [
         {
             "name": one.name,
             "call": one.call,
             "says": placed(one.says, paper),
             "address": f"{code.page_of(one.file)}#L-{one.line}"
-            if checks in one.file.parents
+            if reach.of_checks(one.file)
             else "",
         }
         for one in meanings.of(list(lines))
