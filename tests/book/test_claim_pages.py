@@ -371,10 +371,10 @@ def test_a_counterexample_that_parts_share_comes_once() -> None:
 
 
 def test_a_sentence_that_the_notes_of_a_part_share_comes_once():
-    notes = ("Largest p-value. It ends at 0.3.", "Largest p-value. It ends at 0.9. By Eq. 4.")
+    notes = ("Most p. It ends at 0.3; Ever so.", "Most p. It ends at 0.9. By Eq. 4; Ever so.")
     checks = [check(claim="nl/thm4", part="Eq. 14", note=note) for note in notes]
     html = claim_page(row(id="nl/thm4", checks=checks))
-    assert html.count("Largest p-value.") == 1 and "It ends at 0.9. By Eq. 4." in html
+    assert html.count("Most p.") == 1 and "It ends at 0.9. By Eq. 4.<" in html
 
 
 def test_a_page_says_what_the_names_in_its_lines_stand_for():

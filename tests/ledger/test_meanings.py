@@ -192,10 +192,11 @@ def test_constants_in_a_row_are_told_each_and_one_name_of_two_modules_with_its_m
         """from clcore.checks.made import other
 
 LOW, HIGH = 1, 2
+P, Q = symbols("p q")  # of a turn
 
 
 def uses(t):
-    return LOW + HIGH.size() + other.helper(t)
+    return LOW + HIGH.size() + other.helper(t) + P + Q
 """,
     )
     write(
@@ -208,9 +209,16 @@ def helper(t):
 """,
     )
     folder = reach._paths.root() / "clcore" / "checks" / "made"
-    lines = [Lines(folder / "one.py", "uses", 7, 7), Lines(folder / "other.py", "helper", 5, 5)]
+    lines = [Lines(folder / "one.py", "uses", 8, 8), Lines(folder / "other.py", "helper", 5, 5)]
     told = [(m.name, m.says) for m in meanings.of(lines)]
-    assert told == [("one.LOW", "`1`"), ("HIGH", "`2`"), ("other.LOW", "`3`")]
+    turn = "`symbols('p q')`. of a turn"
+    assert told == [
+        ("one.LOW", "`1`"),
+        ("HIGH", "`2`"),
+        ("P", turn),
+        ("Q", turn),
+        ("other.LOW", "`3`"),
+    ]
 
 
 def test_every_table_that_a_check_of_runs_takes_has_words():

@@ -90,6 +90,17 @@ def test_what_adds_to_an_entry_adds_to_its_table(loop, fed):
     assert found == ([2, 3, 4] if fed else [2])
 
 
+def test_what_a_function_inside_adds_to_a_table_of_the_one_around_it_adds_to_the_table():
+    node = ast.parse(
+        "def f(given):\n    table = {}\n"
+        "    def keep(name, mine=()):\n        table.setdefault(name, []).append(given)\n"
+        "        mine.append(1)\n        own = []\n        own.append(2)\n"
+        "    return table, mine, own\n"
+    ).body[0]
+    assert isinstance(node, ast.FunctionDef)
+    assert [one.first for one in uses.of(node, [(8, 8)], lambda node: False)] == [2, 4]
+
+
 def test_a_default_is_made_outside_of_its_function():
     node = ast.parse(
         "def made():\n    use = 1\n    def inner(x, use=use):\n        return use\n"

@@ -230,6 +230,7 @@ def lem11(t: Trial) -> None:
     # Forward, J f is not the output, but 0.
     Jf = times(J, f)
     printed = t.part("Eq. 119, forward", 1e-10, **more).add(absolute(Jf, image))
+    # The standard deviation of 32 outputs is their centred norm over 32^(1/2).
     printed.breaks("with std for the norm", absolute(Jf, np.sqrt(32) * image))
     gap = f - f.mean(-1, keepdims=True)
     printed.fails_by(np.abs(gap).max(-1) / np.linalg.norm(gap, axis=-1))  # J f is 0

@@ -210,7 +210,7 @@ def eq26(t: Trial) -> None:
             use = before > 1e-4  # else rounding decides
             ratio = np.where(use, gaps(after, s.a) / np.where(use, before, 1.0), 0.0).max(-1)
             part.add(ratio / factor)
-            if step == 0:  # tight: right angles and least steps
+            if step == 0:  # tight: every third start, at a right angle with least steps
                 wide = 1 / np.sqrt(1 + (2 + (d - 1) * s.a**2) * s.c**2)
                 part.breaks("2 + (d-1) a^2", (ratio / wide)[::3])
                 part.breaks("twice the step", (ratio / gamma(s.a, 2 * s.c, d))[::3])
@@ -298,6 +298,7 @@ def eq26_id(t: Trial) -> None:
         v = s.v - 1.6 * along(s.v, s.a)[:, None] * target(s.a, d) / length
         v = v / np.linalg.norm(v, axis=-1, keepdims=True)
         left, _, bound = sides(v, 0.2 * s.c)
+        # of starts that are not at a right angle, as every third is
         inequality.breaks("where Eq. 25 fails", (left - bound).max(-1)[1::3])
     x = symbols()
     gap = x.v[1] - x.a * x.v[0]

@@ -65,7 +65,7 @@ def lem1_lim(t: Trial) -> None:
         for step, c in enumerate(s.steps, 1):
             v = once(v, s.a, c)[0]
             part.add((gaps(v, s.a) - gamma(s.a, s.c, d)[:, None] ** step * begun).max(-1))
-            if step == 1:
+            if step == 1:  # tight: every third start, at a right angle with least steps
                 fast = gamma(s.a, 2 * s.c, d)[:, None]
                 part.breaks("twice the step", (gaps(v, s.a) - fast * begun).max(-1)[::3])
 

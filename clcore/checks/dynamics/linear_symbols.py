@@ -16,8 +16,13 @@ from clcore.ledger import exact
 Law = Sequence[tuple[Matrix, Any]]
 """Values of a random vector with their probabilities."""
 
-ALPHA, P_Z, SIGMA = sympy.symbols("alpha p_z sigma", real=True)
-ETA, DECAY = sympy.symbols("eta lambda", real=True)
+ALPHA = sympy.Symbol("alpha", real=True)
+"""The chance that a mask keeps an entry."""
+P_Z = sympy.Symbol("p_z", real=True)
+"""The chance of 1, and of -1, in a latent."""
+SIGMA = sympy.Symbol("sigma", real=True)
+"""sigma_0, the standard deviation of the noise."""
+ETA, DECAY = sympy.symbols("eta lambda", real=True)  # the step, and the weight decay
 
 
 class Small(NamedTuple):

@@ -153,21 +153,22 @@ def thm3_gradas(t: Trial) -> None:
     w = warm(t.rng, count, 4, 0.3)
     stays = t.part("the warm start stays", 1 + 1e-12, controls=typical)
     stays.add(grown(w), grown(wide(t.rng, count, 4, 0.9)))
-    stays.breaks("up the loss", grown(w, -0.4))
-    stays.breaks("not normalised", grown(w, 1.0, False))
+    stays.breaks("up the loss", grown(w, pace=-0.4))
+    stays.breaks("not normalised", grown(w, normalise=False))
     high = grown(beyond(t.rng, count, 4))
     stays.breaks("b above 1 - alpha^2 kappa", high).says(high=np.median(high))
 
 
-def grown(w: Warm, sign: float = 1.0, normalise: bool = True) -> Array:
+def grown(w: Warm, pace: float = 1.0, normalise: bool = True) -> Array:
     """[draws]: the most that errors grow in 24 half-rounds of one step, over the allowance; d = 4.
+    pace: times the step 1 / (2 alpha^2 kappa); below 0 up the loss.
 
     With the least diagonal m <= 1 at the start and the largest |W_ij| of both nets there, r / m is
     allowed to |W_ij|, three times its square to |1 - W_ii|. 10 where a region changes.
     """
     *start, alpha, kappa = tensors(*w)
     slope = sd.exact_slope(sd.views(*sd.latents(kappa, 4), alpha))
-    eta = sign / (2 * alpha**2 * kappa)
+    eta = pace / (2 * alpha**2 * kappa)
     path = sd.alternate(*start, slope, eta, 12, 1, normalise).numpy()
     errors = np.abs(path - np.eye(4))
     rest = (errors * (1 - np.eye(4))).max((1, -1, -2))

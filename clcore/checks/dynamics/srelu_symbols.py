@@ -13,7 +13,10 @@ from sympy import Matrix
 
 from clcore.ledger import exact
 
-ALPHA, KAPPA = sympy.symbols("alpha kappa", real=True)
+ALPHA = sympy.Symbol("alpha", real=True)
+"""The chance that a mask keeps an entry."""
+KAPPA = sympy.Symbol("kappa", real=True)
+"""The chance that an entry of a latent is not 0."""
 D = 2
 MASKS = list(product((0, 1), repeat=D))
 

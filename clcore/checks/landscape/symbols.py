@@ -16,7 +16,10 @@ from clcore.ledger import exact
 Act = Callable[[sympy.MatrixBase], sympy.MatrixBase]
 Mask = tuple[int, ...]
 
-ALPHA, TAU = sympy.symbols("alpha tau", positive=True)
+ALPHA = sympy.Symbol("alpha", positive=True)
+"""The chance that a mask keeps an entry."""
+TAU = sympy.Symbol("tau", positive=True)
+"""What Eq. 8 multiplies similarities by."""
 AT = "d = 2"
 ANY = exact.matrix("w", 2, 2)
 """W of any signs."""
@@ -221,8 +224,10 @@ T = 1 + sympy.Symbol("t", positive=True)  # e^tau
 E = sympy.Symbol("e", nonnegative=True)  # e^(tau g) - 1 of the overlap g
 SHORT = nonnegative("h", 2, 1)  # h_i = T e^(-tau s_i) - 1 of the squared norms s_i
 B = sympy.Symbol("b", nonnegative=True)
-KEEP, DROP = 1 / (1 + B), B / (1 + B)
-"""alpha in (0, 1], and 1 - alpha."""
+KEEP = 1 / (1 + B)
+"""alpha, in (0, 1]."""
+DROP = B / (1 + B)
+"""1 - alpha."""
 IN_U = sympy.Matrix([[T / (1 + SHORT[0]), 1 + E], [1 + E, T / (1 + SHORT[1])]])
 """e^(tau <ReLU(W_i), ReLU(W_j)>) of W in U, d = 2."""
 AT_P = sympy.Matrix([[T, 1], [1, T]])

@@ -83,7 +83,7 @@ def _chain(t: Trial) -> None:
 
             # at most D_1,jj D_2,jj,
             bound.add(similarity - both_keep)
-            if positive:
+            if positive:  # columns times 1.3^(1/2) = 1.14
                 bound.breaks("columns of norm 1.14", (1.3 * similarity - both_keep).max())
 
             # and that without negative entries, which `members` puts into column 0 alone.

@@ -166,7 +166,7 @@ def num6(t: Trial) -> None:
             adds 2 tau log 10 or more; (2) so no weight of their optimum is exactly 0.
     Fails   (1), (2) for r_s: a bounded slope, and optimal weights of exactly 0.
 
-    That performance goes with the slope is for the runs of acl/tab2a.
+    That performance goes with the slope is for runs: on digits, in the chapter, and acl/tab2a's.
     """
     tau, n, count = 0.5, 64, min(t.draws, 20)
 

@@ -16,8 +16,10 @@ from clcore.losses import contrast
 from clcore.reference import Array, absolute, mixture, relative, tangent, tensors, unit
 from clcore.theory.relu import orthogonal_mixture, relu_two_layer
 
-STRONG, WEAK = (0.2, 3.0), (0.6, 1.4)
-"""Factors of augmentations: with the first many energies are negative."""
+STRONG = (0.2, 3.0)
+"""Factors of augmentations with which many energies are negative."""
+WEAK = (0.6, 1.4)
+"""Factors of augmentations with which few energies are negative."""
 
 
 @check("acl/lem3")

@@ -26,9 +26,12 @@ ACTIVE = 0.01
 """A field k takes part if |s_k w_1k| is above this, of unit norms |W_1| = |s| = 1."""
 STEPS = 3000
 MOST = 0.5
-CROWD, LONG, RATE = 100, 10_000, 4.0
-"""Runs with 8 fields, their steps and the length of a step: after 3000 steps of length 1 two in
-five are still at a negative energy."""
+CROWD = 100
+"""Runs with 8 fields."""
+LONG = 10_000
+"""Their steps: after 3000 of length 1 two in five are still at a negative energy."""
+RATE = 4.0
+"""The length of one of these steps."""
 LEAD = 0.1
 SMALL = 0.02
 """Of the eta at which E(theta_Omega) is 0."""

@@ -93,6 +93,7 @@ def rem7(t: Trial, runs: Runs) -> None:
     Question   Does the predictor end above none, and the warm start above the random one (Welch)?
     Refuted    by a p-value above 0.05. Control: every other run exchanged.
     """
+    # Warm starts with c = 1: noise of 0.14 on the weights.
     ends_above(t, runs, "pred-warm", "warm-0.14", "with a predictor above without")
     ends_above(t, runs, "pred-warm", "pred-random", "warm above random start")
 

@@ -42,15 +42,17 @@ STARTS = {"warm-0.14": "warm-0.002", "warm-0.002": "warm-0.14"}
 def _cells(
     t: Trial, runs: Runs, swap: dict[str, str], starts: tuple[str, ...] = (), **more: Any
 ) -> Part:
-    """Share of printed cells that agree. Controls: panels exchanged, encoders before training.
+    """Share of printed cells that agree. Controls: models, or starts, exchanged; encoders before
+    training.
 
     starts: panels whose initial values are in the words.
     """
     claim, table = t.claim, rt.beside(runs, t.claim)
     if table.empty:
         raise rt.NoRuns(f"expected runs of the panels of {claim}, got none; train or record them")
+    exchanged = "starts exchanged" if swap == STARTS else "models exchanged"
     controls = {
-        "models exchanged": rt.beside(runs, claim, swap=swap).agrees.mean(),
+        exchanged: rt.beside(runs, claim, swap=swap).agrees.mean(),
         "untrained": rt.beside(runs, claim, last=False).agrees.mean(),
     }
     if len(table) < len(rt.printed(claim)):

@@ -232,7 +232,7 @@ def num4(t: Trial, classes: Classes, x: Images, draws: int, seed: int) -> None:
     chance.breaks("a batch of half the size", abs(found[8] - false_negative(counts, 4)))
     chance.says(small=false_negative(counts, 8), large=false_negative(counts, 128))
 
-    # From each size of batches to the next.
+    # From each size of batches to the next; of 1000 images in as many classes none has another.
     own = np.ones(len(counts) * 100, int)
     grows = t.part("it grows with the batch", 0.05, ">=", draws=batches, **drawn)
     grows.add(np.diff(list(found.values())))

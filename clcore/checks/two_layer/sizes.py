@@ -179,7 +179,8 @@ def rem21(t: Trial) -> None:
     bound.add(even - _spread(bn.b.abs()))  # r_k^2 is p_0 p_1 (b_k^bn)^2
     two = bn._replace(d=bn.d[:, :2], b=bn.b[:, :2])  # two fields attain it
     apart, gaps = _spread(two.b.abs()), _spread(two.top().gaps)
-    bound.add(gaps - apart).breaks("half of the factor", (gaps - apart / 2)[apart > 0.1])
+    unlike = apart > 0.1  # else half of nothing bounds nothing
+    bound.add(gaps - apart).breaks("half of the factor", (gaps - apart / 2)[unlike])
 
 
 def _within(model: field_latent.Model, law: Law, W: Array) -> Array:

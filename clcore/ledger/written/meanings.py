@@ -71,7 +71,7 @@ def _at(stands: Stands) -> int | str:
     """Where that stands, of several constants in a row each."""
     if not isinstance(stands, Constant):
         return stands.lineno
-    return f"{stands.value.lineno}, {stands.value.col_offset}"
+    return f"{stands.value.lineno}, {stands.name}"
 
 
 def call(node: Stands) -> str:

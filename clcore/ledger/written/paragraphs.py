@@ -11,7 +11,7 @@ return what a proof shows; and where a helper makes the part, its calls.
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain, pairwise
@@ -20,7 +20,7 @@ from typing import Any, TypeGuard
 
 from clcore.ledger.printed import LedgerError
 from clcore.ledger.registry import Place
-from clcore.ledger.written import holders, proofs, uses
+from clcore.ledger.written import holders, proofs, uses, wording
 from clcore.ledger.written.reach import Function, named, own, reached, text
 
 MARKERS = ("breaks",)
@@ -74,9 +74,10 @@ def of_part(place: Place, name: str, *others: Place) -> list[Lines]:
     begun = any(holders.first(call) == name for call in calls)
     for hits in (_texts_alone if begun else _texts, _blank, _patterns, _computed):
         for functions in checks:
-            found = [line for function in functions for line in _lines(function, hits, name)]
+            here: Hits = partial(hits, callers=functions) if hits is _patterns else hits
+            found = [line for function in functions for line in _lines(function, here, name)]
             if found:
-                makers = {f for f in functions if any(hits(f, name))}
+                makers = {f for f in functions if any(here(f, name))}
                 return list(dict.fromkeys([*_calls(functions, makers), *found]))
     raise LedgerError(
         f"{place.path}:{place.first} {place.name}: expected a paragraph for the part {name!r}, "
@@ -138,30 +139,26 @@ def _marks(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and call.func.attr in MARKERS and bool(call.args)
 
 
-def _patterns(function: Function, name: str) -> Iterator[ast.expr]:
-    """Where a text with blanks, an f-string or a sum of texts, could be the name."""
+def _patterns(
+    function: Function, name: str, callers: Sequence[Function] = ()
+) -> Iterator[ast.expr]:
+    """Where a text with blanks, an f-string or a sum of texts, could be the name; of a helper's
+    parameters with the texts that its callers hand to them."""
+    known = wording.texts(function, callers)
     for node in holders.nodes(function):
         if isinstance(node, ast.JoinedStr | ast.BinOp):
-            pattern = _pattern(node)
-            if re.search(r"[^.*\\ ]", pattern) and re.fullmatch(pattern, name):
+            loose = re.search(r"[^.*\\ ]", wording.pattern(function, node, {}))
+            if loose and re.fullmatch(wording.pattern(function, node, known), name):
                 yield node
-
-
-def _pattern(node: ast.expr) -> str:
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return re.escape(node.value)
-    if isinstance(node, ast.JoinedStr):
-        return "".join(map(_pattern, node.values))
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return _pattern(node.left) + _pattern(node.right)
-    return ".*"
 
 
 def _computed(function: Function, name: str) -> Iterator[ast.expr]:
     """Where parts are begun by a name that is computed; if some of these names could be this one,
     there alone."""
     calls = [call for call in holders.makers(function) if isinstance(holders.first(call), ast.expr)]
-    fits = [call for call in calls if re.fullmatch(_pattern(call.args[0]), name)]
+    fits = [
+        call for call in calls if re.fullmatch(wording.pattern(function, call.args[0], {}), name)
+    ]
     yield from fits or calls
 
 

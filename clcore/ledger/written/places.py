@@ -17,8 +17,10 @@ FAR = 5
 
 @dataclass(frozen=True)
 class Constant:
-    """A statement at the top of a module, and the value that it binds to a name."""
+    """A statement at the top of a module, and the value that it binds to this name. Of several
+    names that one call unpacks, the value is the call."""
 
+    name: str
     node: ast.stmt
     value: ast.expr
 
@@ -68,17 +70,20 @@ def _at_top(file: Path) -> dict[str, Stands]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             found.setdefault(node.name, node)
         elif isinstance(node, ast.Assign | ast.AnnAssign):
-            for name, value in _bound(node):
-                found.setdefault(name, Constant(node, value))
+            for name, value in bound(node):
+                found.setdefault(name, Constant(name, node, value))
     return found
 
 
-def _bound(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[str, ast.expr]]:
-    """The names that a statement binds, and to what; of several in a row each has its own value."""
+def bound(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[str, ast.expr]]:
+    """The names that a statement binds, and to what; of several in a row each has its own value,
+    or where a call is unpacked the call."""
     for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
         pairs = [(target, node.value)]
-        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-            pairs = list(zip(target.elts, node.value.elts, strict=False))
+        if isinstance(target, ast.Tuple):
+            several = isinstance(node.value, ast.Tuple)
+            values = node.value.elts if several else [node.value] * len(target.elts)
+            pairs = list(zip(target.elts, values, strict=False))
         for one, value in pairs:
             if isinstance(one, ast.Name) and value is not None:
                 yield one.id, value

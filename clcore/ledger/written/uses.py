@@ -73,12 +73,23 @@ class _Bounds:
         for node in nodes:
             for name, bound in _binds(node) if node is not top else ():
                 self._bound.setdefault((self._scope(node), name), []).append(bound)
+        self._grown_inside()
         added = [(key, bound) for key, found in self._bound.items() for bound in found]
         for (scope, name), bound in added:
             for other in self._held(bound.node, name) if bound.grows else ():
                 self._bound.setdefault((scope, other), []).append(bound)
         for found in self._bound.values():
             found.sort(key=lambda bound: bound.first)
+
+    def _grown_inside(self) -> None:
+        """Give to the function around what a nested function adds to its tables."""
+        for (scope, name), found in list(self._bound.items()):
+            if name in _parameters(scope) or not all(bound.grows for bound in found):
+                continue
+            around = (one for one in self._ways(scope) if isinstance(one, Scope))
+            owner = next((one for one in around if (one, name) in self._bound), None)
+            if owner:
+                self._bound[owner, name] += self._bound.pop((scope, name))
 
     def _ways(self, node: ast.AST) -> Iterator[ast.AST]:
         """What a node stands in, the nearest first, to the function at the top."""

@@ -180,7 +180,8 @@ def _said_once(checks: list[dict]) -> list[dict]:
     measured = {s for same in numbers.values() if len(same) > 1 for s in same}
     found, told = [], set()
     for check, note in zip(checks, notes, strict=True):
-        found.append(check | {"note": " ".join(s for s in note if s not in told)})
+        left = " ".join(s for s in note if s not in told)
+        found.append(check | {"note": re.sub("[;:]$", ".", left)})
         told |= set(note) - measured
     return found
 

@@ -236,7 +236,7 @@ def _above(
 ) -> None:
     """First above second, beyond the paired interval, for each of the steps."""
     rows = [paired(runs, *step, epoch) for step in steps]
-    names = list(dict.fromkeys(name for step in steps for name in step))
+    losses = list(dict.fromkeys(loss for step in steps for loss in step))
 
     def least(table: pd.DataFrame) -> float:
         return float(min(paired(table, *step, epoch).t for step in steps))
@@ -246,7 +246,7 @@ def _above(
     part = t.part(f"{name}, {label}", float(stats.critical(pairs - 1)), ">=", **more)
     part.add(*(row.t for row in rows))
     rng, table = generator("relabelled", 0), runs[runs.epoch == epoch]
-    part.breaks(EXCHANGED, stats.exchanged_labels(table, "loss_name", names, least, rng))
+    part.breaks(EXCHANGED, stats.exchanged_labels(table, "loss_name", losses, least, rng))
     part.says(epoch=epoch, **{f"gap{k}": said(row) for k, row in enumerate(rows, 1)})
 
 

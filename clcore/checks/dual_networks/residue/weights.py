@@ -180,6 +180,7 @@ def eq7(t: Trial) -> None:
         return ref.gradient(lambda v: (xi * (positives * v[..., :1] - v[..., 1:])).sum(-1), r)
 
     zero = t.part("slopes sum to zero", 1e-13, controls=typical)
+    # r_+ in one of the five terms only, whichever: a fifth of it in each.
     zero.add(np.abs(slopes(1.0).sum(-1))).breaks("r_+ once only", np.abs(slopes(0.2).sum(-1)))
     zero.proves(**exact_worlds.held_slopes())
 
@@ -226,9 +227,9 @@ def eq80(t: Trial) -> None:
         xis.add(absolute(-start, right))
         xis.breaks("as typeset", absolute(start, raw), by=worst)
         xis.breaks("no 1/tau in xi", absolute(-start, tau * right))
-        xis.breaks("inputs for outputs", absolute(-start, raw / tau))
-        xis.breaks("xi, of outputs", absolute(start, twice))
-        xis.breaks("xi, only the half", absolute(-tau * start, twice))
+        xis.breaks("$|x-x'|^2$ for r", absolute(-start, raw / tau))
+        xis.breaks("as typeset, but of outputs", absolute(start, twice))
+        xis.breaks("no 1/2", absolute(-tau * start, twice))
 
     # Several negatives: the operator is not symmetric, as exchanging x and x' does nothing.
     count, tau = min(t.draws, 20), 0.5

@@ -144,6 +144,7 @@ def eq142(t: Trial) -> None:
 
         part.add(sigmas(printed), np.max(np.abs(v.mean(0)) / v.std(0)) * np.sqrt(nodes))
         part.breaks("sign off the diagonal", sigmas(printed * np.array([[1, -1], [-1, 1]])))
+        # Weights uniform on +-a have the variance a^2 / 3.
         part.breaks("weights on +-1/sqrt n", sigmas(printed / 3))
     proofs.eq142(part)
 

@@ -15,7 +15,7 @@ PARENTS = (-1, 0, 1, 1)  # of the root, mu and its two children
 VALUES = [ts.shows(2 + k, ts.SHOWN.row(k)) for k in range(2)]
 """What the two children show on the mean, v_k(0) or v_k(1) by their state."""
 A = sympy.Matrix([ts.polarity(2 + k) * ts.GAPS[k] for k in range(2)])  # a_mu
-TYPESET, OURS = ts.sizes(ts.polarity(1))
+TYPESET, OURS = ts.sizes(ts.polarity(1))  # o_mu as Theorem 6 is typeset, and that of Eq. 179
 AT = "two children, mu below the root"
 
 

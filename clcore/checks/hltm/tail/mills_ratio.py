@@ -188,7 +188,7 @@ def eq127(t: Trial) -> None:
     Given   gamma = 1 - 10^-k at fixed c, and c = 10^k at fixed gamma (0 too), k <= 8.
     Claim   R^ falls at every step, to 10^-6 and 10^-3; the exact probability tends to 0 as gamma
             -> 1.
-    Fails   for kappa without its growth (sqrt c, no c, c/(1 + c)), for c (1 - gamma) fixed, for
+    Fails   for kappa without its growth (sqrt c, no c, c/(1 + c)), for c/(1 - gamma) fixed, for
             correlation +gamma.
     """
     draws, root = t.draws, np.sqrt
@@ -198,13 +198,13 @@ def eq127(t: Trial) -> None:
 
     # gamma -> 1 at fixed c: R^ ends near 0.
     end = t.part("gamma to 1", 1e-6, controls=pooled).add(values[-1])
-    r = scipy_mills(root(c))
+    r = scipy_mills(root(c))  # at z_1 = kappa + gamma (1 / r - kappa), gamma = 1, the other factor
     end.breaks("kappa = sqrt c", r * scipy_mills(root(c) + 1 / r - root(c)))
 
     # It falls at every step on the way.
     frozen = _along([tensors(c / 10.0**k, p[1].numpy()) for k, p in enumerate(to_one)])
     falls = t.part("falls at every step to gamma = 1", -0.05, controls=worst, draws=draws)
-    falls.add(_rise(values)).breaks("c (1 - gamma) fixed", _rise(frozen))
+    falls.add(_rise(values)).breaks("c/(1 - gamma) fixed", _rise(frozen))
 
     # The exact probability tends to 0.
     chance = t.part("probability as gamma to 1", np.log(1e-100), controls=pooled)
@@ -258,7 +258,7 @@ def fig11(t: Trial) -> None:
     line = np.log(gaussian_tail.asymptote(*pair).numpy())
     inside = t.part("inside the band", 1e-12, controls=pooled)
     inside.add(beyond(np.log(gaussian_tail.r_hat(*pair).numpy())))
-    inside.breaks("gamma / 2", beyond(other)[gamma > 0.4])
+    inside.breaks("gamma / 2", beyond(other)[gamma > 0.4])  # of gamma 0.5 and more
     inside.breaks("asymptote, gamma <= 0.1", beyond(line)[gamma < 0.15])
     inside.says(widest=(high - low).max())
 

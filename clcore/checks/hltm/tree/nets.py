@@ -111,7 +111,7 @@ def rem9(t: Trial) -> None:
     noise = t.part("leaves, variance", 1e-15, controls=pooled, draws=4 * count)
     for w in tr.worlds(t.rng, count, 3):
         for leaf in lt.leaves(w.model.tree):
-            # |s_k| = (1 - 0)/2.
+            # |s_k| = (1 - 0)/2, and 1 where a leaf is shown as 2 z - 1.
             s, signed = (_selectivity(w, leaf, f) for f in (w.out[leaf], 2 * w.out[leaf] - 1))
             printed.add(np.abs(s - 1)).fails_by(np.full(count, 0.5))
             size.add(np.abs(s - 0.5), np.abs(signed - 1))

@@ -122,7 +122,10 @@ def shows(node: int, values: Any) -> Value:
     return lambda z: values[z[node]]
 
 
-MIDDLE, GAPS = exact.vector("middle", 2), exact.vector("s", 2)  # mean of v_k(0), v_k(1), and s_k
+MIDDLE = exact.vector("middle", 2)
+"""The mean of v_k(0) and v_k(1), of two units."""
+GAPS = exact.vector("s", 2)
+"""s_k, half of v_k(1) - v_k(0), of two units."""
 SHOWN = sympy.Matrix.hstack(MIDDLE - GAPS, MIDDLE + GAPS)
 """v_k(0) and v_k(1) of two units, a row each, by their mean and s_k."""
 

@@ -232,7 +232,7 @@ def def2(t: Trial) -> None:
         y, density = tensors(np.maximum(x, 0)[:, None], p)
         z, law = ki.adjusted(ki.gaussian_features(y, float(tau), orders), density)
 
-        # z_l by quadrature and in closed form.
+        # z_l by quadrature and in closed form; x < 0 adds 1/2 to z_0, as there phi_0 = 1.
         level = np.arange(orders + 1)
         off = z.numpy() - _mass(level, tau)
         masses.add(np.abs(off).max())
@@ -242,7 +242,7 @@ def def2(t: Trial) -> None:
         laws.add(np.abs(law.sum(-1).numpy()[:11] - 1).max())
         laws.breaks("z_l left out", np.abs((z[:, None] * law).sum(-1).numpy()[:11] - 1).max())
 
-        # sum_l z_l^2 is the mean of the kernel.
+        # sum_l z_l^2 is the mean of the kernel: over pairs with no positive x, one, or both.
         both = (0.25 + np.arcsin(1 / (1 + tau)) / (2 * np.pi)) / np.sqrt(1 + 2 / tau)
         mean = 0.25 + np.sqrt(tau / (1 + tau)) / 2 + both
         squares.add(abs(float((z**2).sum()) - mean))

@@ -21,7 +21,8 @@ def _norm(f: torch.Tensor, through: bool = True) -> torch.Tensor:
 
 
 def _nodes(W: torch.Tensor, x: torch.Tensor, where: str) -> torch.Tensor:
-    """ReLU nodes f [n, K] with BatchNorm before or after the activation, or none."""
+    """ReLU nodes f [n, K] with BatchNorm before or after the activation (after it, too, where it is
+    mean-backprop: no slope of the deviation), or none."""
     u = x @ W.T
     if where == "before":
         return torch.relu(_norm(u))

@@ -18,7 +18,8 @@ AT = "d = 3"
 ONE = sympy.Integer(1)
 HALF = Rational(1, 2)
 P, Q = sympy.symbols("p q", real=True)  # w is (1, p, q) over its length
-R3, G = sympy.symbols("r_3 g", nonnegative=True)  # lambda_3 and lambda_2 - lambda_3, over lambda_1
+R3 = sympy.Symbol("r_3", nonnegative=True)  # lambda_3 over lambda_1
+G = sympy.Symbol("g", nonnegative=True)  # lambda_2 - lambda_3, over lambda_1
 R2 = R3 + G  # lambda_2 over lambda_1
 LENGTH = sympy.sqrt(1 + P**2 + Q**2)
 C = 1 / LENGTH  # c, the cosine of w and the top eigenvector

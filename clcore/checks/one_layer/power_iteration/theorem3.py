@@ -173,7 +173,7 @@ def eq104(t: Trial) -> None:
     """
     values, a, Q = draw(t.rng, t.draws, "indefinite")
     A, w = matrix(values, Q), np.einsum("bij,bj->bi", Q, a)
-    hat = pi.shifted(torch.tensor(A), 0.01)
+    hat = pi.shifted(torch.tensor(A), 0.01)  # A - lambda_min I + eps I, eps = 0.01
 
     def pushed(matrix: Array, v: Array) -> Array:
         return tangent(v, np.einsum("bij,bj->bi", matrix, v))
