@@ -46,6 +46,11 @@ def num2(t: Trial) -> None:
     """
     printed, scale = 1467 / 1099, 2 * np.pi * np.exp(4.5) / np.sqrt(1 - 0.2**2)
     first = READINGS["the first product of the maximum"]
+
+    # A guess: gamma = 0.04 and no 2 pi. |N_mu| is this number over R-hat, times ln 1/eta.
+    below, above = _band(0.04, first)
+    guess = np.exp(4.5) / np.sqrt(1 - 0.04**2)
+    lower, upper = np.exp(-1099 * above / guess), np.exp(-1467 * below / guess)
     for setting, reading in READINGS.items():
         part = t.part("", 0.5 / 1099 + 0.5 / 1467, setting=setting, evidence="protocol")
         low, high = (scale / end for end in reversed(_band(0.2, reading)))
@@ -54,6 +59,7 @@ def num2(t: Trial) -> None:
         part.says(low=low, high=high, ratio=high / low, printed=printed)
         part.says(first_eta=np.exp(-1099 / low), last_eta=np.exp(-1467 / high))
         part.says(squared=_ratio(0.04, reading), product=_ratio(0.04, first))
+        part.says(lower_eta=lower, upper_eta=upper)
 
 
 def _ratio(gamma: float, reading: tuple[str, str, str]) -> float:
