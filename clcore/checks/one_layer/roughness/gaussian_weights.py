@@ -72,7 +72,7 @@ def _roughness(t: Trial) -> None:
     low.says(middle=np.median([middle.rho / plain.rho for plain, _, _, middle in rates]))
 
     # The same of rho relative to the gap.
-    beside = t.part("and smaller beside the gap", 0.8, controls=pooled)
+    beside = t.part("and smaller beside the gap", 0.95, controls=pooled)
     for plain, kernel, wide, _ in rates:
         own, other = (r.rho / r.gap / (plain.rho / plain.gap) for r in (kernel, wide))
         beside.add(own).breaks("tau = 100", other)
