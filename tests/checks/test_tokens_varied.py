@@ -131,6 +131,7 @@ def test_leads_and_slopes_of_figure_10(setting, name):
     ("name", "setting"),
     [
         ("paper", "0.002 with Eq. 1, a sum, at temperature 0.1"),
+        *((f"t{tau}", f"0.002 with Eq. 1 at temperature {tau}") for tau in ("0.2", "0.5", "1")),
         ("sum", "0.002 with the sum of the cross-entropies"),
         ("fast", "0.02 with Eq. 1, a sum"),
         ("released", "0.02 with the mean"),
@@ -158,10 +159,12 @@ def test_cells_of_table_1(name, setting, column, group):
 def test_where_the_variances_gradient_helps_in_table_1():
     gains = {
         name: table1._gains(table1.beside_ours(recorded(name)), "mean")
-        for name in ("paper", "sum", "fast", "released")
+        for name in ("paper", "sum", "t0.2", "t0.5", "t1", "fast", "released")
     }
     lost = {n: {at for gain in of for at in gain[gain < 0].index} for n, of in gains.items()}
-    assert lost["paper"] == lost["sum"] == set()
+    assert lost["paper"] == lost["sum"] == lost["t0.2"] == set()
+    assert [len(lost[name]) for name in ("t0.5", "t1")] == [2, 4]
+    assert all((gains[name][0] > 0).all() for name in ("t0.5", "t1"))  # with the mean's gradient
     assert lost["released"] == {(5, 10), (10, 10)}
     assert lost["fast"] == {(2, 10), *lost["released"]}
     assert all(gain.mean() > 0 for of in gains.values() for gain in of)
