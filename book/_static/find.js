@@ -50,9 +50,13 @@
     const words = canonical(rest.replace(/["“”„]/g, " ")).trim().split(" ").filter(Boolean);
     const whole = canonical(query);
     const few = words.filter((word) => !SMALL.has(word));
-    return { phrases: phrases.filter((p) => p.trim()), words: few.length ? few : words, whole };
+    const hard = few.filter((word) => !SOFT.has(word));
+    const soft = hard.length ? few.filter((word) => SOFT.has(word)) : [];
+    return { phrases: phrases.filter((p) => p.trim()), words: hard.length ? hard : few.length ? few : words, soft, whole };
   }
   const SMALL = new Set("a all always an and any are be by do does ever for get give has have how i if in is it of on or that the there this to true what when where which why with can my we paper".split(" "));
+  // Of "do hard negatives help" nothing need have the last word; what has it comes a little sooner.
+  const SOFT = new Set("about better good help helpful important matter more need needed should still sure than use useful work you".split(" "));
 
   // A query that names one paper asks for that paper; its name is no word to be found.
   function ofPaper(wanted) {
@@ -92,24 +96,30 @@
     return entry.id.startsWith(`${paper}/`) && placed.every(has);
   }
 
+  // The most that a field with this word gives; names: the fields that count.
+  function most(fields, word, names) {
+    let best = 0;
+    for (const name of names) {
+      if (fields[name].includes(` ${word} `)) best = Math.max(best, WEIGHTS[name]);
+      else if (word.length > 2 && !/\d/.test(word) && fields[name].includes(` ${word}`)) {
+        best = Math.max(best, 0.6 * WEIGHTS[name]);
+      }
+    }
+    return best;
+  }
+
   // lacking: how many words an entry need not have; never a place or what is in quotes.
   // worth: how much each word counts.
   function weigh(one, wanted, lacking, worth) {
     const { entry, fields } = one;
-    const { phrases, words, whole, paper } = wanted;
+    const { phrases, words, soft, whole, paper } = wanted;
     if (paper && entry.kind === "claim" && !entry.id.startsWith(`${paper}/`)) return 0;
     let sum = 0;
     let left = lacking && meant(one, wanted) ? words.length : lacking;
     let [met, all] = [0, 0];
     for (const [at, word] of words.entries()) {
       const places = PLACED.test(word) ? (OF_PLACES[entry.kind] ?? OF_PLACES.page) : Object.keys(WEIGHTS);
-      let best = 0;
-      for (const name of places) {
-        if (fields[name].includes(` ${word} `)) best = Math.max(best, WEIGHTS[name]);
-        else if (word.length > 2 && !/\d/.test(word) && fields[name].includes(` ${word}`)) {
-          best = Math.max(best, 0.6 * WEIGHTS[name]);
-        }
-      }
+      const best = most(fields, word, places);
       if (!best && (PLACED.test(word) || !left--)) return 0;
       sum += worth[at] * best + (fields.spot === ` ${word} ` ? 10 : 0); // Theorem 3, not a remark on it
       met += best ? worth[at] : 0;
@@ -128,6 +138,7 @@
       if (fields[name].includes(whole)) sum += WEIGHTS[name];
     }
     if (all) sum *= (met / all) ** 2;
+    for (const word of soft) sum += most(fields, word, Object.keys(WEIGHTS));
     if (lacking && meant(one, wanted)) sum += words.some((word) => fields.spot === ` ${word} `) ? 60 : 30;
     if (paper) sum *= entry.kind === "claim" ? 2 : 0.5;
     if (APART.test(entry.address)) sum *= 0.4;

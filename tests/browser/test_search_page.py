@@ -37,6 +37,11 @@ ERRANDS = {
     "does weight decay matter": "chapters/5-two-layer.html",
     "does a negative beta train faster": "claims/ddn-rem14.html",
     "is Lemma 11 of the nonlinearity paper correct": "claims/nl-lem11.html",
+    "do hard negatives help": "claims/acl-num18.html",
+    "does BatchNorm matter for BYOL": "claims/ncl-fig16.html",
+    "do more augmentations help": "claims/acl-num19.html",
+    "does depth help": "chapters/2-deep-linear-pca.html#depth-buys-a-plateau",
+    "do I need a predictor": "claims/ncl-rem6.html",
     # A paper by what it is called: the claims of the others are left out.
     "is Theorem 1 of the dual-networks paper true for the simple contrastive loss": (
         "claims/ddn-thm1.html"

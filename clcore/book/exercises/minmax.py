@@ -48,7 +48,7 @@ def half() -> float:
     low, high = 0.0, 3.0
     for _ in range(50):
         d = (low + high) / 2
-        weight = torch.softmax(torch.tensor([-d, -1.0], dtype=torch.float64) / 0.01, 0)[0]
+        weight = torch.softmax(torch.tensor([-d, -1.0], dtype=torch.float64) / 0.02, 0)[0]
         low, high = (d, high) if weight > 0.5 else (low, d)
     return low
 

@@ -18,6 +18,8 @@ NUMBERS = (
     ("it is half the right value", "times", 2.0),
     ("it is four times the right value", "times", 0.25),
     ("it is a quarter of the right value", "times", 4.0),
+    ("it is the right value times the square root of 2", "over", math.sqrt(2)),
+    ("it is the right value over the square root of 2", "times", math.sqrt(2)),
     ("it is the answer in per cent; a share is asked for", "over", 100.0),
     ("it is the reciprocal of the right value", "into", 1.0),
     ("it is one minus the right value", "from", 1.0),
