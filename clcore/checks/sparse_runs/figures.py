@@ -14,10 +14,10 @@ from clcore.ledger import Part, Trial, check
 
 Runs = pd.DataFrame
 """A row per run (panel, Pr(sparse), seed) and recorded epoch; minimum, median, maximum: of the
-max-cosines. Each setting of a part has a table of its own. In the name of a panel fig7 is that
-figure's settings, warm-0.14 a warm start with this noise on the weights (c = 1), srelu no
-BatchNorm, 2l two layers, 10 or 50 the neurons, masked that masks keep a tenth, drop that they keep
-what is printed as dropped, dependent the masks of Eq. 2."""
+max-cosines. Each setting of a part has a table of its own. In a panel's name fig7 is that figure's
+settings, warm-0.14 a warm start with this noise on the weights (c = 1), srelu no BatchNorm, 2l two
+layers, 10 or 50 the neurons, masked that masks keep a tenth, drop that they keep what is printed as
+dropped, dependent the masks of Eq. 2."""
 
 
 def on_runs(
@@ -31,11 +31,8 @@ def on_runs(
     **more: Any,
 ) -> Part:
     """A part on the runs of these panels, with what was measured and its controls."""
-    size: dict[str, Any] = {
-        "draws": rt.count(runs, *panels),
-        "evidence": rt.evidence(runs, *panels),
-    }
-    part = t.part(name, bound, relation, **(size | more)).add(measured[0])
+    more = {"draws": rt.count(runs, *panels), "evidence": rt.evidence(runs, *panels)} | more
+    part = t.part(name, bound, relation, **more).add(measured[0])
     for what, value in measured[1].items():
         part.breaks(what, value)
     return part
