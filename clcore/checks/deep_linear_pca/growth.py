@@ -138,7 +138,7 @@ def _alpha_follows(rng: np.random.Generator) -> tuple[Array, Array, tuple[Counte
     begin = [0.3 * w for w in layers(rng, 40, (4, 3, 2))]
     nets, X = tensors(*begin), following(*views, 0.5)
     least, E = _least_norm(nets, X)[0].numpy(), dl.energy(nets, X(nets)).numpy()
-    found = _two_layers(begin[0], begin[1], *views, 0.5), (least, E)
+    found = _two_layers(begin[0], begin[1], views[0], views[1], 0.5), (least, E)
     fine, coarse = ((float((v[E > 0] < 1e3).mean()), int((E > 0).sum())) for v, E in found)
     return ours.numpy(), np.full(20, brentq(pull, 0.01, 3)), (fine, coarse)
 
