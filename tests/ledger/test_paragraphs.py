@@ -65,14 +65,10 @@ def feeds(t, part):
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
-    folder = tmp_path / "clcore" / "checks" / "made"
-    folder.mkdir(parents=True)
-    (tmp_path / "data" / "claims").mkdir(parents=True)
-    (folder / "one.py").write_text(MADE, encoding="utf-8")
-    (folder / "other.py").write_text(OTHER, encoding="utf-8")
-    (found,) = registry.scan(folder)
-    monkeypatch.setenv("CLCORE_ROOT", str(tmp_path))
+def place(write, tmp_path):
+    write("clcore/checks/made/one.py", MADE)
+    write("clcore/checks/made/other.py", OTHER)
+    (found,) = registry.scan(tmp_path / "clcore" / "checks" / "made")
     return found
 
 
