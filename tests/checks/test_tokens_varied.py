@@ -64,6 +64,15 @@ def test_cells_in_which_relu_has_the_lowest_score(setting):
     assert told == ([] if every == 0 else [every, inside])
     assert 0 <= by_program - every <= 1
 
+    # Without the sigmoid, which the print does not name.
+    named = runs[(runs.kind == "infonce") & (runs.activation != "sigmoid")]
+    more = int(tables.lowest(named, "chi_minus").to_numpy().sum()) - every
+    assert more == (setting == "the mean of the cross-entropies")
+    assert (
+        more == 0
+        or f"in {every + more} of the 16" in findings.known()["nl/fig9"]["open"]["not varied"]
+    )
+
 
 @pytest.mark.parametrize("setting", PRINTED_RATE)
 def test_slopes_of_relu_nets(setting):

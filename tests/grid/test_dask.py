@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -325,7 +326,13 @@ def test_a_worker_whose_connection_broke_is_asked_again(unchecked_shapes):
 
     identity = Mock(side_effect=lambda n_workers: asyncio.sleep(0, {"workers": {"w": {}}}))
     client = SimpleNamespace(scheduler=SimpleNamespace(identity=identity), run=run)
-    client.sync = lambda function, *given, callback_timeout: asyncio.run(function(*given))
+
+    def sync(function, *given, callback_timeout):
+        """As a client's, in a thread of its own: in this one the loop of a browser may run."""
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(asyncio.run, function(*given)).result()
+
+    client.sync = sync
     found = workers.Workers(client, "tcp://host:1", [task])
     found.look(LONGEST)
     assert found.cut == {"w"} and not (found.able or found.unfit)
