@@ -21,7 +21,8 @@ from clcore.sweep.optim import unit_rows
 SIZES, FACTORS = (1, 3, 5, 10), (1, 2, 5, 10)
 FIGURE_SEEDS, TABLE_SEEDS = 3, 10
 VARIANTS = ("neither", "variance", "mean", "vanilla")
-NON_HOMOGENEOUS = "sigmoid"
+NON_HOMOGENEOUS, OTHER = "sigmoid", "tanh"
+"""The program's non-homogeneous activation, and one in its place: the paper names none."""
 
 ACTIVATIONS = ("relu", "linear", "leaky_relu", "quadratic", NON_HOMOGENEOUS)
 PANELS: dict[str, dict[str, Any]] = (
@@ -31,6 +32,7 @@ PANELS: dict[str, dict[str, Any]] = (
     | {f"{n}-10": {"zeta": 10.0, "norm": n} for n in VARIANTS}
     | {"unconfined": {"confined": False}}
     | {"decay": {"weight_decay": 0.05}, "rate": {"lr": ts.RATES["paper"]}}
+    | {f"infonce-{OTHER}": {"activation": OTHER}}
 )
 """What each panel changes: ReLU, InfoNCE, no BatchNorm, tokens of norm 1 are the rule."""
 
@@ -45,8 +47,12 @@ COLUMNS = (
 
 
 def panels(protocol: str) -> list[str]:
-    """The panels of a protocol: "decay" changes the paper's text, "rate" the program's settings."""
-    return [p for p in PANELS if p != {"paper": "rate", "released": "decay"}[protocol]]
+    """The panels of a protocol: "decay" changes the paper's text, "rate" the program's settings.
+
+    `OTHER` is in none: it stands for the sigmoid where Fig. 9 turns on that.
+    """
+    left_out = {f"infonce-{OTHER}", {"paper": "rate", "released": "decay"}[protocol]}
+    return [p for p in PANELS if p not in left_out]
 
 
 def seeds(panel: str) -> int:

@@ -17,7 +17,7 @@ import pandas as pd
 from clcore.checks.two_layer.tokens import batchnorm as norms
 from clcore.checks.two_layer.tokens import runs as tables
 from clcore.checks.two_layer.tokens import table1
-from clcore.experiments.token_panels import ACTIVATIONS
+from clcore.experiments.token_panels import ACTIVATIONS, NON_HOMOGENEOUS, OTHER
 from clcore.experiments.token_sequences import TEMPERATURES
 from clcore.ledger import Check
 from clcore.ledger.readings import beside_print, tells
@@ -31,6 +31,7 @@ SUM = "the sum of the cross-entropies at the printed rate"
 OPEN = {"mean": MEAN, "sum": SUM} | {n: f"temperature {tau:g}" for n, tau in TEMPERATURES.items()}
 """Name of a table -> what it takes for what the print leaves open: Eq. 1 is tau times the sum."""
 SCORED = ", the released program's score"
+TANH = f", {OTHER} as the non-homogeneous activation"
 FAST = "the released program's rate 0.02 with Eq. 1 as a sum"
 FAST_SCORE = FAST + ", and the program's score"
 REGULAR = "regular BatchNorm, gradients through mean and deviation"
@@ -133,6 +134,21 @@ def beside(
         more = {LESS: (c for c in less if c.part == tables.LESS_AFFECTED)}
         yield from _scored(tables.fig4, "plus", tables.bare, runs, others, more)
 
+    def fig9(draws: int, seed: int) -> Iterator[Check]:
+        """With the program's sigmoid, and with another activation where there are runs of it."""
+        usual = {n: t[t.activation != OTHER] for n, t in others.items()}
+        tables_of = ((n, t) for n, t in others.items() if f"infonce-{OTHER}" in set(t.panel))
+        left_open = [
+            found
+            for name, table in tables_of
+            for column, scored_by in (("chi_minus", ""), ("released_minus", SCORED))
+            for found in _set(
+                tables.fig9(tables.bare(table[table.activation != NON_HOMOGENEOUS]), column),
+                OPEN[name] + TANH + scored_by,
+            )
+        ]
+        yield from _scored(tables.fig9, "minus", tables.bare, runs, usual, left_open=left_open)
+
     def cornered(check: Callable, program: Iterator[Check]) -> Iterator[Check]:
         """A check of the nets of Fig. 5, and its parts on nets in the corners."""
         against = {PROGRAM: program}
@@ -172,7 +188,7 @@ def beside(
         fig4,
         filters,
         concentrate,
-        scored(tables.fig9, "minus"),
+        fig9,
         scored(tables.fig10, "plus"),
         fig11,
         scored(table1.tab1, "plus", tables.of_paper),
