@@ -140,8 +140,8 @@ def train(
     Numbers reach the functions
     as scalar tensors; texts, bools, None and the keys named in `static` (sizes) as they are, and
     runs are trained together where these agree, at most `chunk` at a time. Runs with equal seeds
-    have equal streams. Recorded are the steps 0 and `steps` and those that `record` lists, or
-    every `record`-th.
+    have equal streams. It records steps 0 and `steps`, and the steps that `record` lists, or every
+    `record`-th.
 
     A run whose loss or parameters stop being finite is frozen at its last finite parameters and
     reported; the others go on. With `checkpoint`, the state is written every `checkpoint_every`
