@@ -200,7 +200,7 @@ def randint(
 
 
 def small_randint(key: Int[Tensor, "..."], shape: Shape, high: int) -> Int[Tensor, "..."]:
-    """Integers of `[0, high)` for small ranges, three a draw: a third of the cost of `randint`.
+    """Integers of `[0, high)` for small ranges, three per draw: a third of the cost of `randint`.
 
     Each takes 21 bits, so that a value's probability is off by at most 2^-21. Errors: high < 1 or
     above 2^16.

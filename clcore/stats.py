@@ -44,9 +44,9 @@ class Comparison:
     """A t-test of a difference, first minus second; numbers, or arrays of several tests.
 
     error: the standard error of the difference. low, high: ends of its confidence interval, one of
-    them infinite in a one-sided test. freedom: degrees of freedom. t, p: without any spread, inf by
-    the sign of the difference and a certain p; 0 and an open p (1, one-sided 1/2) without any
-    difference.
+    them infinite in a one-sided test. freedom: degrees of freedom. t, p: where
+    the differences have no spread, t is inf with their sign and p is 0 (one-sided, 0 or 1); where
+    there is no difference either, t is 0 and p is 1 (one-sided, 1/2).
 
     Examples:
         >>> found = paired([0.9, 0.8, 0.85], [0.5, 0.5, 0.6])
@@ -64,12 +64,12 @@ class Comparison:
 
     @property
     def t_of_interval(self) -> Any:
-        """t as a two-sided 95 per cent interval gives it back: equal to `t` up to rounding, on
-        which recorded numbers of acl Table 2 and ddn Tables 2 and 3 rest."""
+        """t recomputed from a two-sided 95 per cent interval, equal to `t` up to rounding.
+        Recorded numbers of acl Table 2 and ddn Tables 2 and 3 rest on this rounding."""
         return _ratio(self.difference, (self.high - self.low) / 2 / critical(self.freedom))
 
     def frame(self, index: pd.Index | None = None) -> pd.DataFrame:
-        """One row a test: difference, error, low, high, t, p."""
+        """One row per test: difference, error, low, high, t, p."""
         names = ("difference", "error", "low", "high", "t", "p")
         return pd.DataFrame({name: np.atleast_1d(getattr(self, name)) for name in names}, index)
 

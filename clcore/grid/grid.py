@@ -51,9 +51,9 @@ class Request:
     a parameter, `checkpoint`; returns a `sweep.Result` or a table with a column `run`. It stands in
     a module. configs: one per run, as for `sweep.train`; static, chunk: which runs are one tensor,
     as there; options: what else decides the results of all runs; free: what does not; shared:
-    larger arguments, arrays, tensors and objects that hold them, of which `inputs` contain what
-    decides results (digests); tensors: whether parameters and setup are kept. NumPy's scalars
-    among settings and options are the numbers that they hold.
+    larger arguments (arrays, tensors and objects that hold them); inputs: of these, what decides
+    results, such as digests; tensors: whether parameters and setup are kept. NumPy's scalars among
+    settings and options count as plain numbers.
 
     Examples:
         >>> import pandas as pd
@@ -312,9 +312,9 @@ def _tell(failed: list[tuple[Task, Outcome]], store: Store, total: int) -> None:
 def repeat(file: Path | str, function: Callable, **options: Any) -> Any:
     """Run a stack that failed again, in this process, by the file that `GridFailed` names.
 
-    function: the one that the grid ran; a file that somebody else could write picks none by itself.
+    function: the one that the grid ran; for safety, the file alone never chooses it.
     options: more arguments, such as those that were shared. Returns what the function returns.
-    Raises ValueError for a file that is none of a grid, or of another function.
+    Raises ValueError for a file that no grid wrote, or that names another function.
 
     Examples:
         >>> import json, tempfile

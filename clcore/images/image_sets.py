@@ -101,13 +101,13 @@ def folder(path: Path | str, split: str = "train", gray: bool = False) -> ImageS
     The classes of every split are those of `train`, so that a label means the same in all; where
     there is no `train`, the split's own. Their names are compared and given in Unicode's normal
     form C. Photographs are rotated by their EXIF orientation, unlike in torchvision; of 16 bits
-    the upper 8 are kept. Hidden files are passed over, and other files that are no images with a
-    warning. Nothing vouches for the content: results carry the folder's name as their label.
+    the upper 8 are kept. Hidden files are skipped, and so are, with a warning, other files that are
+    not images. Nothing vouches for the content: results carry the folder's name as their label.
 
     Raises DataError, one line per problem, when there are no images; for an image that is empty,
-    unreadable, of another size, without a class or of a class that `train` does not have, whose
-    pixels leave open what is seen (`picture.image`); for a class that is empty, has folders inside,
-    or is there in two Unicode forms. Raises DiskFull when the disk cannot hold the pixels.
+    unreadable or of another size, that has no class or a class that `train` does not have, or whose
+    pixels are ambiguous (`picture.image`); for a class that is empty, has folders inside, or is
+    there in two Unicode forms. Raises DiskFull when the disk cannot hold the pixels.
 
     Examples:
         >>> import tempfile

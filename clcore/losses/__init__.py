@@ -5,9 +5,10 @@ dimensions are batches, and all runs under `torch.func.vmap`. Losses of a traini
 `InfoNCE`, `ContrastiveLoss` and, with labels, `SupCon`, modules for one batch `[n, d]`. As
 functions, for batches of batches too, they are `infonce`, `family_loss` and `supcon`, the first two
 with other defaults: the module has `how="nt-xent"`, the function `how="acl"`; `ContrastiveLoss` is
-the mean over samples, `family_loss` the sum; all take `reduction="none"`. `gather` makes one batch
-of those of several processes. InfoNCE comes in many normalisations, which `CONVENTIONS` names. Sums
-are over samples, and distances are squared and halved, unless a convention differs.
+the mean over samples, `family_loss` the sum; all take `reduction="none"`. `gather` joins the
+outputs of several processes into one batch. InfoNCE comes in many normalisations, which
+`CONVENTIONS` names. Sums are over samples, and distances are squared and halved, unless a
+convention differs.
 
 Losses of float16 and bfloat16 outputs, and losses under autocast, are computed in float32 and have
 that type; gradients have the type of the outputs. An output of norm 0 has no direction: its cosine

@@ -143,8 +143,8 @@ def family_loss(
     """L_{phi,psi} of acl Eq. 1, the sum over the n samples.
 
     reduction: "sum" or "mean" over samples, or "none", a value for each.
-    Errors: n < 2, shapes that differ, an unknown reduction (ValueError); what is no `Pair`, a name
-    too (TypeError).
+    Errors: n < 2, shapes that differ, an unknown reduction (ValueError); a `pair` that is not a
+    `Pair`, such as a name (TypeError).
 
     Examples:
         >>> z, z2 = torch.eye(3), torch.eye(3)
@@ -197,7 +197,8 @@ def pairwise_importance(
 
     It belongs to the sum over samples, as `family_loss` is, and is a function of z: detach it where
     the paper holds alpha fixed. Warns where the weights of all pairs underflow.
-    Errors: n < 2, shapes that differ (ValueError); what is no `Pair`, a name too (TypeError).
+    Errors: n < 2, shapes that differ (ValueError); a `pair` that is not a `Pair`, such as a name
+    (TypeError).
 
     Examples:
         >>> z = torch.tensor([[0.0], [1.0], [3.0]])

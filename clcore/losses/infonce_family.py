@@ -1,6 +1,6 @@
 """InfoNCE: one family, and how each of its versions is normalised.
 
-Of an anchor, let s be the similarity to its other view and s_k those to its negatives. All versions
+For an anchor, let s be the similarity to its other view, s_k those to its negatives. All versions
 have l = log(eps + sum_k exp((s_k - s) / tau)) in common, which at eps = 1 is the cross entropy of
 picking the positive. They differ in what the table lists, by name as in `CONVENTIONS`:
 
@@ -261,7 +261,7 @@ def infonce(
     Raises:
         ValueError: tau <= 0, eps < 0, n < 2, views of different shapes, an unknown convention or
             reduction.
-        TypeError: tau or eps that is no number; tau and temperature both.
+        TypeError: tau or eps that is not a number; tau and temperature both.
 
     Examples:
         >>> z, z2 = torch.eye(3), torch.eye(3)  # three samples, apart at right angles

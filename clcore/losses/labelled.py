@@ -1,9 +1,9 @@
 """Labels as positives (Khosla et al., 2020, arXiv:2004.11362): views of one class attract.
 
-Of an anchor, one of the 2n views of n samples, let s_k be the cosines to all others, P those with
+For an anchor, one of the 2n views of n samples, let s_k be the cosines to all others, P those with
 its label, and s their mean over P. Its value is log(sum_k exp((s_k - s) / tau)), the mean over P of
 minus the log of each positive's share (their Eq. 2, L_out): `infonce` in the convention "nt-xent",
-with more than one positive, all of which stand in the denominator. Where no two samples have one
+with more than one positive, all of which stand in the denominator. If no two samples share a
 label, the two are equal.
 """
 
@@ -61,7 +61,7 @@ def supcon(
 
     Raises:
         ValueError: tau <= 0, n < 2, views or labels of other shapes, an unknown reduction.
-        TypeError: labels that are no integers; tau and temperature both.
+        TypeError: labels that are not integers; tau and temperature both.
 
     Examples:
         >>> z, labels = torch.eye(3), torch.tensor([0, 0, 1])

@@ -49,8 +49,8 @@ def _require_one(name: str, value: Scalar) -> None:
 class InfoNCE(nn.Module):
     """InfoNCE of two views of a batch, in a convention by name; one number, to be descended.
 
-    `infonce` with one batch, and with another default: `how="nt-xent"` here, `"acl"` there. Of
-    half-precision outputs, or under autocast, it is computed in float32, which the value then has.
+    `infonce` for one batch, with another default: `how="nt-xent"` here, `"acl"` there. For
+    half-precision outputs, or under autocast, it is computed in float32, and the value is float32.
 
     Attributes:
         tau: the temperature, which divides similarities; a number, or a tensor of one, as a
@@ -62,8 +62,8 @@ class InfoNCE(nn.Module):
     Raises:
         ValueError: tau <= 0, eps < 0, an unknown convention or reduction; on the call, n < 2
             samples, outputs that are not `[n, d]`, or views of different shapes.
-        TypeError: tau or eps that is no number; tau and temperature both; on the call, outputs that
-            are not floating-point.
+        TypeError: tau or eps that is not a number; tau and temperature both; on the call, outputs
+            that are not floating-point.
 
     Examples:
         >>> loss = InfoNCE(tau=0.1)
@@ -103,9 +103,9 @@ class InfoNCE(nn.Module):
         views below. Columns are views, in the same order; the second ones are left out where
         neither anchors nor negatives are among them ("acl": n x n, as `pairwise_importance` has
         it). An entry is the share in the denominator, exp(s_k / tau) / (eps exp(s / tau) + sum_j
-        exp(s_j / tau)), and 0 for what is no negative of the anchor; a row's sum, at most 1, is the
-        pull on the anchor's other view. The value's slope in s_k is this, over tau but where tau
-        multiplies the value, over n in a mean, and halved where both views are anchors.
+        exp(s_j / tau)), and 0 for views that are not the anchor's negatives; a row's sum, at most
+        1, is the pull on the anchor's other view. The value's slope in s_k is this, over tau but
+        where tau multiplies the value, over n in a mean, and halved where both views are anchors.
         """
         _require_outputs(z, z2, "infonce")
         return infonce_importance(z, z2, self.tau, self.eps, self.how).detach()
@@ -129,8 +129,8 @@ class ContrastiveLoss(nn.Module):
     Raises:
         ValueError: an unknown name or reduction; on the call, n < 2 samples, outputs that are not
             `[n, d]`, or views of different shapes.
-        TypeError: neither a `Pair` nor a name, as a maker that was not called; on the call, outputs
-            that are not floating-point.
+        TypeError: neither a `Pair` nor a name, such as `triplet_pair` without its call; on the
+            call, outputs that are not floating-point.
 
     Examples:
         >>> z = torch.tensor([[0.0], [2.0]])  # a pair at distance 2
@@ -161,8 +161,8 @@ class ContrastiveLoss(nn.Module):
     def importance(self, z: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Tensor:
         """Which pairs the gradient pushes apart, and how hard: `pairwise_importance`, detached.
 
-        It is of the sum over samples, `[n, n]` with zeros on the diagonal; the gradient of a mean
-        has 1/n of it.
+        It belongs to the sum over samples and is `[n, n]` with zeros on the diagonal; for a mean
+        divide it by n.
         """
         _require_outputs(z, z2, "pairwise_importance")
         return pairwise_importance(z, z2, self.pair).detach()
@@ -175,8 +175,8 @@ class ContrastiveLoss(nn.Module):
 class SupCon(nn.Module):
     """The supervised contrastive loss of Khosla et al. 2020 (arXiv:2004.11362, Eq. 2, L_out).
 
-    `supcon` with one batch: views of one label are positives. Where no two samples have one label,
-    it is `InfoNCE(tau)`.
+    `supcon` for one batch: views with the same label are positives. If no two samples share a
+    label, it is `InfoNCE(tau)`.
 
     Attributes:
         tau: the temperature, a number or a tensor of one, such as a parameter that is learned. 0.5
@@ -186,8 +186,8 @@ class SupCon(nn.Module):
     Raises:
         ValueError: tau <= 0, an unknown reduction; on the call, n < 2 samples, outputs that are not
             `[n, d]`, views of different shapes, labels that are not `[n]`.
-        TypeError: tau that is no number; tau and temperature both; on the call, outputs that are
-            not floating-point, labels that are no integers.
+        TypeError: tau that is not a number; tau and temperature both; on the call, outputs that are
+            not floating-point, labels that are not integers.
 
     Examples:
         >>> z, labels = torch.randn(6, 3), torch.tensor([0, 0, 1, 1, 2, 2])

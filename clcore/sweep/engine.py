@@ -132,15 +132,16 @@ def train(
     known beforehand of the steps of a period, a few settings each (whose turn it is, the size of
     the batch), which the functions find in `config` at step t as entry t mod the length of the
     list. `ahead(key, period, config)` draws what is small for the steps of one period, from the
-    key of the whole run: tensors with the steps on the first axis; `data` finds its step's.
+    key of the whole run: tensors with the steps on the first axis; `data` finds those of its step
+    in `config`.
 
     A configuration holds `seed` and `lr`, optionally `momentum` and `weight_decay` (sgd) or
     `betas`, `eps` and `weight_decay` (adam, adamw), with torch's defaults, and keys of the model.
     Numbers reach the functions
     as scalar tensors; texts, bools, None and the keys named in `static` (sizes) as they are, and
     runs are trained together where these agree, at most `chunk` at a time. Runs with equal seeds
-    have equal streams. Recorded are the steps 0 and `steps` and those that `record` lists, or
-    every `record`-th.
+    have equal streams. It records steps 0 and `steps`, and the steps that `record` lists, or every
+    `record`-th.
 
     A run whose loss or parameters stop being finite is frozen at its last finite parameters and
     reported; the others go on. With `checkpoint`, the state is written every `checkpoint_every`
@@ -151,8 +152,8 @@ def train(
     Raises ValueError for configurations or settings that cannot be trained, with a remedy.
     Errors of the functions are passed on, with a note on what to do where they drew by torch's
     generator, branched on a number of the configuration, or took a size from one that is not
-    `static`. A key that is nearly `momentum` or `weight_decay`, and that no function names, is
-    warned of.
+    `static`. A key that resembles `momentum` or `weight_decay`, and that no function uses,
+    brings a warning.
 
     Examples:
         >>> def init(key, c):

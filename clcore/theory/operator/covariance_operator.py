@@ -4,8 +4,8 @@ A `World` has S samples, each with V views; every expectation below is a finite 
 that "large batch limit" is meant literally. Leading dimensions *b are draws. Outputs f of a net on
 the views are [*b, S, V, k], connections K_l (ddn Def. 1) are [*b, S, V, w, k] with w = n_l n_{l-1}.
 
-Negatives are drawn like the sample itself: x'' = x has its chance. Gradients are those of the first
-tower (the anchor's), the other views' weights held, as in ddn Theorem 1, unless `tied` is said.
+Negatives are drawn like the sample itself: x'' = x can occur. Gradients are those of the first
+tower (the anchor's), the other views' weights held, as in ddn Theorem 1, unless `tied` is given.
 """
 
 from collections.abc import Callable

@@ -1,5 +1,5 @@
 """Gradient descent on population losses by the covariance operator (ddn Thm. 1), and what VE_l and
-EV_l become on the way."""
+EV_l become during it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
