@@ -58,7 +58,7 @@ def fig4(t: Trial) -> None:
     differ = t.part("limits differ", 0.1, ">=", controls=pooled)
     optimal = t.part("not optimal", 1e-9, ">=", controls=pooled)
     control = "correlations made positive"
-    sizes, lost = (2, 3, 5, 8), []
+    sizes, lost, scaled = (2, 3, 5, 8), [], []
     count = t.share(len(sizes))
     for modes in sizes:
         X, *_ = random_field(t.rng, count, modes)
@@ -73,10 +73,12 @@ def fig4(t: Trial) -> None:
 
         # (3) Energy of the best e_m minus that of the PCA vector.
         optimal.add(_energy_lost(X)).breaks(control, _energy_lost(positive))
+        scaled.append(_best_when_scaled(X))
         strong, *_ = random_field(t.stream("strong"), count, modes, gamma=(2.5, 3.5))
         negative = strong[np.diagonal(strong, axis1=-2, axis2=-1).max(-1) < 0]
         lost.append(_energy_lost(negative))
     optimal.breaks("every X_mm < 0", np.concatenate(lost))
+    optimal.says(scaled=np.concatenate(scaled).mean())
 
 
 def _smaller_sign(X: Array) -> Array:
@@ -89,6 +91,14 @@ def _angle(X: Array, start: Array) -> Array:
     """[draws]: between the end of the ReLU flow and the line of the PCA vector."""
     relu = ends_of(X, start, steps=3000)
     return np.arccos(np.abs((relu * mixture.top(X)).sum(-1)).clip(max=1))
+
+
+def _best_when_scaled(X: Array) -> Array:
+    """[draws]: whether ReLU(+-PCA vector), the sign of more energy, is along the best e_m."""
+    clipped = np.stack([np.maximum(sign * mixture.top(X), 0) for sign in (1, -1)])
+    draw, best = np.arange(len(X)), np.diagonal(X, axis1=-2, axis2=-1).argmax(-1)
+    kept = clipped[mixture.energy(X, clipped).argmax(0), draw]
+    return kept[draw, best] > (1 - 1e-9) * np.linalg.norm(kept, axis=-1)
 
 
 def _energy_lost(X: Array) -> Array:

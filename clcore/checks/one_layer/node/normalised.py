@@ -45,7 +45,8 @@ def rem24(t: Trial) -> None:
 
     Given   ReLU nodes with BatchNorm before or after the activation, no epsilon under the root.
     Claim   the flow of InfoNCE keeps every |w_k|, and norm 1 costs nothing; "in this case" the
-            filters decouple into Eq. 5. Corrected: they do for nodes of w_k / |w_k|.
+            filters decouple into Eq. 5. Corrected: they do for nodes of w_k / |w_k|, and behind
+            BatchNorm before the activation where inputs are centred and white.
     Fails   of the flow without BatchNorm and with mean-backprop BatchNorm; of Eq. 5 with BatchNorm:
             after the activation C_alpha[f_k] = 1 for every w (alpha = 1, no augmentation), so that
             nothing is climbed; before it another function is.
@@ -54,6 +55,7 @@ def rem24(t: Trial) -> None:
     length = t.part("norm 1 costs nothing", 1e-10, controls=pooled)
     name, draws = "Eq. 5 is what such nodes maximise", min(t.draws, 40)
     eq5 = t.both(name, 1e-10, controls=typical)
+    white = t.part("BatchNorm before the activation, centred white inputs", 1e-10, controls=pooled)
     constant = t.part("behind BatchNorm C[f_k] = 1, alpha = 1, no augmentation", 1e-10)
     climbed: dict[str, list[Array]] = {"after": [], "before": []}
     for _ in range(draws):
@@ -81,6 +83,13 @@ def rem24(t: Trial) -> None:
             climbed[where].append(ref.relative(_slope(W, x, where), _eq7(W, x)))
         eq5.printed.add(climbed["after"][-1]).fails_by(np.ones(3))  # C[f_k] is 1, its slope 0
         eq5.corrected.add(ref.relative(_slope(W, x, "none"), _eq7(W, x)))
+
+        # Of white inputs w^T x has the deviation |w|, by which BatchNorm divides.
+        even = torch.linalg.svd(x - x.mean(0), full_matrices=False)[0] * len(x) ** 0.5
+        white.add(ref.relative(_slope(W, even, "before"), _eq7(W, even)))
+        white.breaks("inputs as drawn, not white", climbed["before"][-1])
+
+        # Behind the activation C[f_k] is 1.
         constant.add(np.abs(_nodes(W, x, "after").numpy().var(0) - 1))
         constant.breaks("range without BatchNorm", np.ptp(_nodes(W, x, "none").numpy().var(0)))
     eq5.breaks("BatchNorm before the activation", *climbed["before"])

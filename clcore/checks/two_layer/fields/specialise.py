@@ -19,7 +19,7 @@ from clcore.theory.two_layer import field_latent, two_layer
 
 SIZES = ((2, 8, 3, 5), (3, 4, 4, 6), (2, 6, 5, 4))
 """Fields, filters a field, inputs a field, values of an input."""
-STEPS = 300
+STEPS, FREE_STEPS = 300, 80
 
 
 def _velocity(world: one_layer.World, W: torch.Tensor, kind: str) -> torch.Tensor:
@@ -36,6 +36,16 @@ def _trained(world: one_layer.World, W: torch.Tensor, kind: str, steps: int) -> 
         W = W + two_layer.tangent(W, move) / (2 * size)
         W = W / torch.linalg.vector_norm(W, dim=-1, keepdim=True)
     return W
+
+
+def _freed(world: one_layer.World, W: torch.Tensor, kind: str, steps: int) -> torch.Tensor:
+    """Directions after the flow without projection, at a separate pace for each field."""
+    for _ in range(steps):
+        move = _velocity(world, W, kind)
+        size, length = (torch.linalg.vector_norm(v, dim=-1).amax(-1) for v in (move, W))
+        W = W + (length / (2 * size))[..., None, None] * move
+        W = W / torch.linalg.vector_norm(W, dim=(-3, -2, -1), keepdim=True)  # turns no filter
+    return W / torch.linalg.vector_norm(W, dim=-1, keepdim=True)
 
 
 def _models(rng: np.random.Generator, draws: int) -> Iterator[tuple[one_layer.World, torch.Tensor]]:
@@ -63,14 +73,15 @@ def rem16(t: Trial) -> None:
     """Linear activation never learns diverse features, however many filters (Sec. 4.1).
 
     Given   linear and ReLU filters of one receptive field, many to a field; random models and
-            token sequences, V at its optimum; gradients without projection, training on unit
-            filters.
+            token sequences, V at its optimum; gradients without projection, training without it and
+            on unit filters.
     Claim   Linear filters of a field have parallel gradients, and after training are parallel:
             second over first singular value 0.
     Fails   for ReLU filters.
     """
     first = t.part("gradients", 1e-10, controls=pooled)
     last = t.part("after training", 1e-6, controls=pooled)
+    free = t.part("after training, free norms", 1e-6, controls=pooled)
     projected = []
     for world, W in _models(t.rng, min(t.draws, 20)):
         # A field's velocities, not projected: the second singular value over the first.
@@ -81,6 +92,10 @@ def rem16(t: Trial) -> None:
         # The same ratio of the filters themselves, after training.
         last.add(_second(_trained(world, W, "linear", STEPS).numpy()))
         last.breaks("ReLU", _second(_trained(world, W, "relu", STEPS).numpy()))
+
+        # That of their directions, trained without projection.
+        free.add(_second(_freed(world, W, "linear", FREE_STEPS).numpy()))
+        free.breaks("ReLU", _second(_freed(world, W, "relu", FREE_STEPS).numpy()))
     first.says(sphere=np.median(np.concatenate(projected)))
 
     # The same ratio of filters that were trained on token sequences.
