@@ -175,8 +175,8 @@ def violations(tab: Tab) -> list[tuple[str, str]]:
     return found
 
 
-# What sticks out of its box sideways, of checks, code and links to the next page, with all folds open,
-# but for drawings, which are wide, and statements that the ledger would fetch.
+# What sticks out of its box sideways, of checks, code and links to the next page, with all folds
+# open, but for drawings, which are wide, and statements that the ledger would fetch.
 WIDE = """
 async () => {
   const folds = [...document.querySelectorAll('details:not([open], :has(svg), .cl-more *)')];
