@@ -40,6 +40,7 @@ ERRANDS = {
     "do hard negatives help": "claims/acl-num18.html",
     "does BatchNorm matter for BYOL": "chapters/6-warm-starts.html#what-decides",
     "do more augmentations help": "claims/acl-num19.html",
+    "does SimCLR learn PCA": "claims/acl-rem3.html",
     "does depth help": "chapters/2-deep-linear-pca.html#depth-buys-a-plateau",
     "do I need a predictor": "claims/ncl-rem6.html",
     "what happens at low temperature": "book/glossary.html#term-temperature",
