@@ -41,6 +41,8 @@ ERRANDS = {
     "does BatchNorm matter for BYOL": "chapters/6-warm-starts.html#what-decides",
     "do more augmentations help": "claims/acl-num19.html",
     "does SimCLR learn PCA": "claims/acl-rem3.html",
+    "do I need negatives at all": "chapters/6-landscape.html",
+    "are negatives needed": "chapters/6-landscape.html",
     "does depth help": "chapters/2-deep-linear-pca.html#depth-buys-a-plateau",
     "do I need a predictor": "claims/ncl-rem6.html",
     "what happens at low temperature": "book/glossary.html#term-temperature",
