@@ -54,9 +54,12 @@
     const soft = hard.length ? few.filter((word) => SOFT.has(word)) : [];
     return { phrases: phrases.filter((p) => p.trim()), words: hard.length ? hard : few.length ? few : words, soft, whole };
   }
-  const SMALL = new Set("a all always an and any are be by do does ever for get give has have how i if in is it of on or that the there this to true what when where which why with can my we paper".split(" "));
+  const SMALL = new Set(
+    "a all always an and any are as at be by cannot did do does ever for from get give has have how i if in into is it its of on or our say said says that the their there this to true was we were what when where which who why with would can my paper"
+      .split(" "),
+  );
   // Of "do hard negatives help" nothing need have the last word; what has it comes a little sooner.
-  const SOFT = new Set("about better good help helpful important matter more need needed should still sure than use useful work you".split(" "));
+  const SOFT = new Set("about better covered good happen help helpful important matter more need needed result still sure than treated use used useful work you".split(" "));
 
   // A query that names one paper asks for that paper; its name is no word to be found.
   function ofPaper(wanted) {

@@ -175,14 +175,15 @@ def violations(tab: Tab) -> list[tuple[str, str]]:
     return found
 
 
-# What sticks out of its box sideways, of checks and of code, with all folds open, but for drawings,
-# which are wide, and statements that the ledger would fetch.
+# What sticks out of its box sideways, of checks, code and links to the next page, with all folds
+# open, but for drawings, which are wide, and statements that the ledger would fetch.
 WIDE = """
 async () => {
   const folds = [...document.querySelectorAll('details:not([open], :has(svg), .cl-more *)')];
   folds.forEach((e) => e.open = true);
   await new Promise((go) => setTimeout(go, 250));
-  const found = [...document.querySelectorAll('.cl-checks, .cl-scroll:has(.cl-stacked), pre')]
+  const boxes = '.cl-checks, .cl-scroll:has(.cl-stacked), pre, .prev-next-area a';
+  const found = [...document.querySelectorAll(boxes)]
     .filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1)
     .map((e) => [e.tagName, e.scrollWidth, e.clientWidth, e.textContent.trim().slice(0, 80)]);
   folds.forEach((e) => e.open = false);

@@ -38,10 +38,23 @@ ERRANDS = {
     "does a negative beta train faster": "claims/ddn-rem14.html",
     "is Lemma 11 of the nonlinearity paper correct": "claims/nl-lem11.html",
     "do hard negatives help": "claims/acl-num18.html",
-    "does BatchNorm matter for BYOL": "claims/ncl-fig16.html",
+    "does BatchNorm matter for BYOL": "chapters/6-warm-starts.html#what-decides",
     "do more augmentations help": "claims/acl-num19.html",
+    "does SimCLR learn PCA": "claims/acl-rem3.html",
+    "do I need negatives at all": "chapters/6-landscape.html",
+    "are negatives needed": "chapters/6-landscape.html",
     "does depth help": "chapters/2-deep-linear-pca.html#depth-buys-a-plateau",
     "do I need a predictor": "claims/ncl-rem6.html",
+    "what happens at low temperature": "book/glossary.html#term-temperature",
+    # What the papers do not treat.
+    "is EMA covered": "book/outside.html#is-a-momentum-encoder",
+    "does a momentum encoder matter": "book/outside.html#is-a-momentum-encoder",
+    "do large batches help": "book/outside.html#do-large-batches-help",
+    "what batch size do I need": "book/outside.html#do-large-batches-help",
+    "does the projection head matter": "book/outside.html#does-the-projection-head-matter",
+    "which theorem says collapse cannot happen": "book/outside.html#which-theorem",
+    "are the results true for transformers": "book/outside.html#do-the-results-hold",
+    "is Barlow Twins covered": "book/outside.html#which-losses",
     # A paper by what it is called: the claims of the others are left out.
     "is Theorem 1 of the dual-networks paper true for the simple contrastive loss": (
         "claims/ddn-thm1.html"

@@ -48,7 +48,8 @@ def _page(paper: str, known: dict) -> str:
 
 
 def _overview(entries: dict[str, dict]) -> str:
-    text = f"# What survives\n\n{INTRO}\n\n"
+    text = f"# What survives\n\n{INTRO} Questions that no paper answers "
+    text += "are [listed apart](outside.md).\n\n"
     for paper, known in entries.items():
         html = fragments.render("survives.html", paper=paper, claims=known["claims"])
         of = ledger.papers()[paper]
