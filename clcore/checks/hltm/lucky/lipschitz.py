@@ -97,7 +97,8 @@ def eq88(t: Trial) -> None:
     Given   x, y independent draws of a finite variable, phi as in Lemma 3; sums over pairs.
     Claim   E|phi(x) - phi(y)|^2 = E|(phi(x) - mu) - (phi(y) - mu)|^2 = the third member = 2
             V[phi]: each against 2 V.
-    Fails   the second member as typeset, with 1/2 (a misprint); for y = x, and without centring.
+    Fails   the second member as typeset, with 1/2 (a misprint); the third for y = x, and without
+            centring.
     """
     others = t.part("first, third, last member", 1e-8, controls=pooled)
     second = t.part("second member", 1e-8, controls=pooled)
