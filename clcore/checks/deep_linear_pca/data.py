@@ -58,7 +58,8 @@ def rem3(t: Trial) -> None:
             InfoNCE at a random theta, then frozen; lambda_max(X) > 0; L = 2..5.
     Claim   Theorem 3 asks nothing of data, augmentation and alpha: at every certified local
             maximum with a distinct and positive top eigenvalue (its corrected form) it holds.
-    Fails   before the ascent; at local maxima with E = 0, which occur with one node in layer 1.
+    Fails   before the ascent; at local maxima with E = 0, where W_{>1} = 0, which occur with one
+            node in layer 1: the only eigenvalue of W_{>1}^T W_{>1} is then distinct, but 0.
     """
     count, climbed, trapped = min(t.share(2), 100), 0, []
     holds = t.part("", 1e-6)

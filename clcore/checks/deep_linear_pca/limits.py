@@ -293,8 +293,9 @@ def rem4(t: Trial) -> None:
     free_dims = freedom(free.weights, X, rows=False).double()
     held_dims = freedom(held.weights, X_held, rows=True).double()
     fewer = t.part("fewer degrees of freedom", -1.0).add(held_dims - free_dims)
-    spheres = sum(n - 1 for n in widths[1:])  # without it: a unit vector v_l for every layer
-    fewer.breaks("no row constraint", (free_dims - spheres).abs())
+    # Without the constraint a maximiser is free in a unit vector v_l for every layer.
+    spheres = sum(n - 1 for n in widths[1:])
+    fewer.breaks("no row constraint", free_dims - spheres)
     fewer.says(widths=str(widths), rows=int(held_dims.median()), free=int(free_dims.median()))
 
     # (4) The energy there, against lambda_max = 1.

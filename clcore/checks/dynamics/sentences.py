@@ -114,7 +114,7 @@ def rem14(t: Trial) -> None:
     # (2) The same distance must be large without a predictor; by a second run of the loop, too.
     tied.add(without).fails_by([_turns(*row) for row in zip(*w, strict=True)])
     tied.breaks("with a predictor: ends at the truth, too", with_predictor)
-    tied.breaks("the truth itself", 0.0)
+    tied.breaks("the truth itself", from_identity(np.broadcast_to(np.eye(3), (2, 1, 3, 3))))
 
     # (3) Corrected: both kinds of ends are at the truth; with a predictor some still approach it.
     right.add(without, with_predictor)

@@ -240,6 +240,7 @@ def def2(t: Trial) -> None:
         # The least inner product of two columns, of positive ones and of a permutation's.
         apart = ~np.eye(p, dtype=bool)
         overlaps = (positive.swapaxes(-1, -2) @ positive)[:, apart].min(-1)
-        empty.add(-overlaps).breaks("a permutation", -(np.eye(p)[apart]).min())
+        P = np.eye(p)
+        empty.add(-overlaps).breaks("a permutation", -(P.T @ P)[apart].min())
     pair, touching = exact.matrix("v", 3, 2, positive=True), sy.nonnegative("v", 3, 2)
     empty.proves(_overlap(pair), breaks={"entries that may be 0": _overlap(touching)}, at="m = 3")

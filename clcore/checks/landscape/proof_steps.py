@@ -229,7 +229,7 @@ def eq21(t: Trial) -> None:
         norm.breaks("a mask that drops i", errors[0.0], by=worst).breaks("nothing lost", lost)
     _proves_norm(norm)
 
-    # (2) The part "any W".
+    # (2) Random W, and permutations with columns negated, against the bound.
     rises(t, positive=False, overlaps=False)
 
     # (3) Losses with a column negated minus those without.

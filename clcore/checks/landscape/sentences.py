@@ -124,7 +124,7 @@ def _proves_no_collapse(minimal: Part, apart: Part, rank: Part) -> None:
 
 
 def _share_bad(W: Array) -> float:
-    """How many W of full rank have a column that no row matches to 0.9."""
+    """The share of W that have full rank and a column that no row matches to 0.9."""
     rows = W / np.linalg.norm(W, axis=-1, keepdims=True)
     good = rows.max(-2).min(-1) >= 0.9
     full = np.linalg.svd(W, compute_uv=False)[:, -1] > 1e-6

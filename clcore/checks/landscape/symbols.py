@@ -131,8 +131,8 @@ def rectified_powers(W: sympy.MatrixBase, base: sympy.Expr) -> sympy.MatrixBase:
 
 
 def powers(X: sympy.MatrixBase) -> Kernel:
-    """The kernel by X_ij = exp(tau <ReLU(W_i), ReLU(W_j)>), for `similarities` shows what masks
-    do."""
+    """The kernel from X_ij = exp(tau <ReLU(W_i), ReLU(W_j)>): X_ij where both masks keep their
+    entries, else 1, as `similarities` proves."""
     return lambda i, D1, j, D2: X[i, j] ** (D1[i] * D2[j])
 
 

@@ -86,7 +86,7 @@ def thm2(t: Trial) -> None:
                 minimiser.breaks("row sums times tau", relative(solve(mass * tau, tau), alpha))
             # psi = sigmoid, given its own row sums: the best the entropy can do still differs.
             minimiser.breaks("psi = sigmoid", relative(solve(wrong.sum(-1), tau), wrong))
-            # alpha is stationary: c + tau log alpha is the same in a row.
+            # alpha is stationary: c + 2 tau log alpha is the same along a row.
             stationary.add(_spread(c, alpha, tau)).breaks("psi = sigmoid", _spread(c, wrong, tau))
             # And lowest: no random point of the simplex is below.
             rank = alpha.argsort(-1).argsort(-1)

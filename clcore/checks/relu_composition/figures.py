@@ -16,8 +16,10 @@ def fig5(t: Trial) -> None:
             to which the caption refers, and Lemma 14); M = 3, 5, 8 modes.
     Claim   Linear: w_1 goes to the maximal eigenvector of X_alpha (one minus the cosine). ReLU: to
             a vector with only one positive entry (one minus the largest).
-    Fails   where Theorem 5 does, from starts with negative entries; with the flows exchanged; in
-            batches that leave two modes out.
+    Fails   where Theorem 5 does, from starts with negative entries; corrected: of these, from those
+            whose energy is positive, by steps of the gradient and by exponentials. Controls: energy
+            below 0 at the start; the linear net; the flows exchanged; batches that leave two modes
+            out.
     """
     starts_of_either_sign(t)
     linear = t.part("linear", 1e-6, controls=pooled)

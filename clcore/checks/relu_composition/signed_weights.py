@@ -131,14 +131,14 @@ def starts_of_either_sign(t: Trial) -> None:
     count = max(20, 2 * t.share(len(sizes)))
     for modes in sizes:
         x, start = _signed_field(rng, count, modes, STRONG)
-        first = mixture.energy(x, np.maximum(start, 0))
+        energy = mixture.energy(x, np.maximum(start, 0))
         lost, again, linear = _lost(x, start), _lost_at_last(x, start), _lost(x, start, False)
         near = lost != again  # on the border of two ends, which coarse steps cross
         lost[near] = _lost(x[near], start[near], rate=0.01)
         part.add(lost).fails_by(again).breaks("linear net", linear)
-        right.add(lost[first > 0], again[first > 0])
-        right.breaks("energy below 0 at the start", lost[first < 0])
-        right.breaks("linear net", linear[first > 0])
+        right.add(lost[energy > 0], again[energy > 0])
+        right.breaks("energy below 0 at the start", lost[energy < 0])
+        right.breaks("linear net", linear[energy > 0])
         weak.append(_lost_at_last(*_signed_field(rng, count, modes, WEAK)))
         passed.append(_lost(x, np.abs(start), halts=False))
     part.says(lost=fraction(part.errors, "<="), weak=fraction(weak, "<="))

@@ -87,7 +87,7 @@ def rem16(t: Trial) -> None:
             operator gives every update, so that its cosine with the weights is positive. Corrected:
             for the last two but for the residue theta of Theorem 4.
     Fails   with theta left in, where views are spread as far as samples; for normalised outputs,
-            small batches, beta = 1; of one tower with several negatives.
+            small batches, and 2 r_+ - r_- (beta = 1); of one tower with several negatives.
 
     One update whose cosine is not positive refutes "each", so that the least is what counts there.
     """
@@ -145,7 +145,7 @@ def rem16(t: Trial) -> None:
             key, move = f"{loss}_{towers}".lower(), descent(at, case, tied)
             cosines[key].append(cosine(move, at))
             again[key].append(_by_operator(at, case, tied))
-        # Of one tower, the last key.
+        # The parts take the last key, one tower; the shares in the notes are of both.
         printed.add(cosines[key][-1]).fails_by(again[key][-1], within=1e-6)
         mended.breaks("theta left in", cosines[key][-1], by=worst)
         xi = weight(at, case)

@@ -215,7 +215,7 @@ def eq121(t: Trial) -> None:
             exponent.
     """
     c, gamma = settings(t.rng, t.draws)
-    h, half = np.sqrt(c), np.log1p(-(gamma**2)) / 2
+    h, half = np.sqrt(c), np.log1p(-(gamma**2)) / 2  # half: log sqrt(1 - gamma^2)
     tail = log_orthant(h, 0 * h, gamma)
     usual = (gamma > 0.05) & (gamma < 0.95)
     use = gamma < 0.99  # beyond, 1/r - y has lost too many digits of float64

@@ -35,7 +35,7 @@ def eq56(t: Trial) -> None:
 
     Given   random symmetric A, d = 5, an eigenvector w_*, v = sqrt(1 - e^2) w_* + e u.
     Claim   P_v = P_w - e (u w^T + w u^T) + O(e^2), and P_v A(w_*) v = P_w (A - lambda_*) e u
-            + O(e^2): what is left out has slope 2.
+            + O(e^2): what is left out has slope 2 or more.
     Fails   for the other sign of the first term, and without lambda_*.
     """
     values = -np.sort(-t.rng.standard_normal((t.draws, 5)), -1)
@@ -53,7 +53,7 @@ def eq56(t: Trial) -> None:
         matrices = (np.abs(Pv - P + s * outer).max((1, 2)) for s in (1, -1))
         return np.stack([*matrices, *(np.abs(push + s * shift).max(1) for s in (1, 0))])
 
-    # How far each slope between two turns is from 2.
+    # By how much each slope between two turns falls short of 2.
     projection, sign, push, bare = 2 - np.log10(left(1e-2) / left(1e-3))
     turned = t.part("P_v", 0.05, controls=typical).add(projection).breaks("the other sign", sign)
     part = t.part("P_v A(w_*) v", 0.05, controls=typical).add(push)

@@ -160,11 +160,11 @@ def eq32(t: Trial) -> None:
     """
     part = t.part("", 1e-11, controls=typical, draws=3 * ref.share(min(t.draws, 60), 3))
     for world in worlds(t):
-        exact, features = world.inter(), world.tensors()
-        part.add(relative(ki.inter_limit(*features), exact), relative(_by_level(world, 2), exact))
-        if world.phi.shape[-1] > 1:
+        exact, given = world.inter(), world.tensors()
+        part.add(relative(ki.inter_limit(*given), exact), relative(_by_level(world, 2), exact))
+        if world.phi.shape[-1] > 1:  # uniform importance has one level, z_0 = 1
             part.breaks("z_l for z_l^2", relative(_by_level(world, 1), exact))
-        part.breaks("variance of the mean only", relative(ki.limit(*features), exact))
+        part.breaks("variance of the mean only", relative(ki.limit(*given), exact))
     proofs.eq32(part)
 
 

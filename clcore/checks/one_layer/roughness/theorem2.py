@@ -102,10 +102,10 @@ def thm2(t: Trial) -> None:
         bound.corrected.add(ratio[2])
         bound.breaks("C_0^4", ratio[4]).breaks("C_0", ratio[1])
 
-    for p, radius, w, u in examples(t.rng, t.draws):
-        d, here = len(w), torch.tensor(w)
+    for p, radius, star, u in examples(t.rng, t.draws):
+        d, here = len(star), torch.tensor(star)
         order = ORDER if d == 2 else 16
-        law, axes = unit_ball.scaled(p, radius, d), unit_ball.axes_of(w, u)
+        law, axes = unit_ball.scaled(p, radius, d), unit_ball.axes_of(star, u)
         spots = ro.plane(ro.frame(here), 1.0, order)[0].numpy()
         for tau in (None, 0.1):
             parts = ro.gaussian(p, here, tau * radius**2, 6) if tau else ro.uniform(p)
@@ -113,7 +113,7 @@ def thm2(t: Trial) -> None:
             # rho by differences of A, and as an integral over the plane.
             M = ro.jacobian(parts, here, radius, order)
             tangents = np.linalg.eigh(M.numpy())[1][:, : d - 1].T
-            rho = measured_roughness(parts, radius, w, tangents)
+            rho = measured_roughness(parts, radius, star, tangents)
             exact = float(ro.roughness(parts, here, radius, order))
             plane.add(abs(rho / exact - 1)).breaks("half of it", abs(rho / (exact / 2) - 1))
 
@@ -124,12 +124,12 @@ def thm2(t: Trial) -> None:
 
     # A law that attains most of the bound.
     for radius in (0.3, 3.0):
-        w = unit(t.rng, 2)
-        here, p = torch.tensor(w), heaped(radius, w)
+        star = unit(t.rng, 2)
+        here, p = torch.tensor(star), heaped(radius, star)
         rho = float(ro.roughness(ro.uniform(p), here, radius, 60))
         bounded(rho, ro.uniform(p), here, radius, 60)
         law, spots = unit_ball.scaled(p, radius, 2), ro.plane(ro.frame(here), 1.0, 60)[0].numpy()
-        own = unit_ball.over_bound(law, unit_ball.axes_of(w), spots) / radius
+        own = unit_ball.over_bound(law, unit_ball.axes_of(star), spots) / radius
         bound.printed.fails_by(own, within=2e-4)
 
 
@@ -147,17 +147,17 @@ class Wedge(NamedTuple):
     reach: float  # the largest |w_*^T x| at these spots
 
 
-def wedges(p: Callable, radius: float, w: Array, u: Array, angle: float) -> list[Wedge]:
-    """Omega_+ and Omega_- between w and w turned towards u by `angle`."""
-    axes, found = np.stack([w, u] if len(w) == 2 else [w, u, np.cross(w, u)]), []
+def wedges(p: Callable, radius: float, star: Array, u: Array, angle: float) -> list[Wedge]:
+    """Omega_+ and Omega_- between w_* and w, which is w_* turned towards u by `angle`."""
+    axes, found = np.stack([star, u] if len(star) == 2 else [star, u, np.cross(star, u)]), []
     for low in (-math.pi / 2, math.pi / 2):
-        order = 24 if len(w) == 2 else 14
+        order = 24 if len(star) == 2 else 14
         x, weight = ro.sector(torch.tensor(axes), low, low + angle, radius, order)
         mass, x, dx = (p(x) * weight).numpy(), x.numpy(), weight.numpy().sum()
         edge = axes[:1] * math.cos(low) + axes[1:2] * math.sin(low)
         spots = np.concatenate([x, radius * edge])
         length, second = np.linalg.norm(x, axis=-1) * mass, np.einsum("n,ni,nj->ij", mass, x, x)
-        peak, reach = float(p(torch.tensor(spots)).max()), np.abs(spots @ w).max()
+        peak, reach = float(p(torch.tensor(spots)).max()), np.abs(spots @ star).max()
         found.append(Wedge(dx, mass.sum(), length.sum(), mass @ x, second, spots, peak, reach))
     return found
 
@@ -188,11 +188,11 @@ def eq79(t: Trial) -> None:
     equal = t.both('the "=" before Eq. 78', 1e-3, controls=pooled)
     whole = t.both("Eq. 80", 1.0, controls=worst)
     twice = []
-    for p, radius, w, u in examples(t.rng, t.draws):
-        d, angle = len(w), float(10 ** t.rng.uniform(-2, -0.3))
-        v, volume = turned(w, u, angle), ro.volume(d, radius)
-        plus, minus = wedges(p, radius, w, u, angle)
-        far, top = np.linalg.norm(v - w), max(plus.peak, minus.peak)
+    for p, radius, star, u in examples(t.rng, t.draws):
+        d, angle = len(star), float(10 ** t.rng.uniform(-2, -0.3))
+        w, volume = turned(star, u, angle), ro.volume(d, radius)
+        plus, minus = wedges(p, radius, star, u, angle)
+        far, top = np.linalg.norm(w - star), max(plus.peak, minus.peak)
 
         # The largest |w_*^T x| of both wedges.
         most = max(plus.reach, minus.reach) / (radius * far)
@@ -200,13 +200,13 @@ def eq79(t: Trial) -> None:
         twice.append(2 * most)
 
         # E - E_* is the second moment of Omega_- minus that of Omega_+.
-        change = gated(p, radius, v)[1] - gated(p, radius, w)[1]
+        change = gated(p, radius, w)[1] - gated(p, radius, star)[1]
         size = max(np.abs(side.second).max() for side in (plus, minus))
         apart, swapped = change - minus.second + plus.second, change - plus.second + minus.second
         split.add(np.abs(apart).max() / size).breaks("wedges swapped", np.abs(swapped).max() / size)
 
         # Its norm on Omega_+ at w_*, by the largest p.
-        left, middle = np.linalg.norm(plus.second @ w), radius**2 * far * plus.peak * plus.dx
+        left, middle = np.linalg.norm(plus.second @ star), radius**2 * far * plus.peak * plus.dx
         chain.add(left / middle).breaks("a tenth", 10 * left / middle)
 
         # dx over Omega_+ is vol(C_0) angle / (2 pi), which does not change the power of C_0.
@@ -219,11 +219,11 @@ def eq79(t: Trial) -> None:
         equal.breaks("C_0", off[1])
 
         # Both wedges, over the right side with this power; a second time on the unit ball.
-        pushed = np.linalg.norm((minus.second - plus.second) @ w)
+        pushed = np.linalg.norm((minus.second - plus.second) @ star)
         ratio = {k: pushed / (radius**k * volume / math.pi * far * top * angle) for k in POWERS}
         compare(whole, ratio)
         whole.corrected.breaks("C_0^4", ratio[4])
-        law, axes = unit_ball.scaled(p, radius, d), unit_ball.axes_of(w, u)
+        law, axes = unit_ball.scaled(p, radius, d), unit_ball.axes_of(star, u)
         spots = np.concatenate([plus.spots, minus.spots]) / radius
         own, _ = unit_ball.over_wedges(law, axes, angle, spots)
         whole.printed.fails_by(own / radius, within=1e-4)
@@ -243,13 +243,13 @@ def eq84(t: Trial) -> None:
     found = list(examples(t.rng, t.draws))
     order = t.part("second order", 0.05, controls=pooled)
     bound = t.both("bound", 1.0, controls=worst, draws=len(found))
-    for _, radius, w, u in found:
-        d, p = len(w), tilted(radius, len(w), u)
+    for _, radius, star, u in found:
+        d, p = len(star), tilted(radius, len(star), u)
         sizes, of_u = [], []
         for angle in (1e-2, 1e-3):
-            plus, minus = wedges(p, radius, w, u, angle)
+            plus, minus = wedges(p, radius, star, u, angle)
             change = minus.second - plus.second
-            sizes.append(np.linalg.norm(change @ w))
+            sizes.append(np.linalg.norm(change @ star))
             of_u.append(np.linalg.norm(change @ u))
 
             # |(E - E_*) w_*| over the bound with this power; a second time in closed form.
@@ -286,27 +286,28 @@ def eq90(t: Trial) -> None:
     second = t.part("Eq. 88, second", 1 + 1e-9, controls=worst)
     eq89 = t.both("Eq. 89", 1 + 1e-6, controls=worst)
     whole = t.both("Eq. 90, whole chain", 1 + 1e-6, controls=worst)
-    for p, radius, w, u in found:
-        d, rests, terms = len(w), [], []
+    for p, radius, star, u in found:
+        d, rests, terms = len(star), [], []
         for angle in (1e-1, 1e-2):
-            v = turned(w, u, angle)
-            plus, minus = wedges(p, radius, w, u, angle)
-            top, far = max(plus.peak, minus.peak), np.linalg.norm(v - w)
-            base, change = gated(p, radius, w)[0], minus.first - plus.first
-            e = base + change
+            w = turned(star, u, angle)
+            plus, minus = wedges(p, radius, star, u, angle)
+            top, far = max(plus.peak, minus.peak), np.linalg.norm(w - star)
+            e_star, change = gated(p, radius, star)[0], minus.first - plus.first
+            e = e_star + change
 
             # e e^T - e_* e_*^T is e (e - e_*)^T + (e - e_*) e_*^T; at w_*, by the angle.
-            outer = np.outer(e, e) - np.outer(base, base)
+            outer = np.outer(e, e) - np.outer(e_star, e_star)
             rest, size = outer - np.outer(e, change), np.abs(outer).max()
-            split.add(np.abs(rest - np.outer(change, base)).max() / size)
-            split.breaks("transposed", np.abs(rest - np.outer(base, change)).max() / size)
-            rests.append(np.linalg.norm(e * (change @ w)))
-            terms.append(np.linalg.norm(change * (base @ w)))
+            split.add(np.abs(rest - np.outer(change, e_star)).max() / size)
+            split.breaks("transposed", np.abs(rest - np.outer(e_star, change)).max() / size)
+            rests.append(np.linalg.norm(e * (change @ star)))
+            terms.append(np.linalg.norm(change * (e_star @ star)))
 
-            # |e - e_*| is at most the mean length on the wedges.
-            h, length = e @ v, plus.length + minus.length
-            start = terms[-1] / (base @ w * length)
-            eq87.add(start).breaks("a tenth", 10 * start)
+            # The term |e - e_*| e_*^T w_* over E[h(w_*^T x)] = e_*^T w_* times the mean length on
+            # the wedges; as typeset, over E[h(w^T x)] = e^T w times that.
+            h, length = e @ w, plus.length + minus.length
+            over = terms[-1] / (e_star @ star * length)
+            eq87.add(over).breaks("a tenth", 10 * over)
             eq87.breaks("as typeset: w in the mean", terms[-1] / (h * length))
 
             # Lengths by C_0 (and h by C_0), masses by the largest p.
@@ -323,7 +324,7 @@ def eq90(t: Trial) -> None:
             # The whole chain.
             ratio = {k: terms[-1] / (r * far / math.cos(angle)) for k, r in scale.items()}
             compare(whole, ratio)
-            law, axes = unit_ball.scaled(p, radius, d), unit_ball.axes_of(w, u)
+            law, axes = unit_ball.scaled(p, radius, d), unit_ball.axes_of(star, u)
             spots = np.concatenate([plus.spots, minus.spots]) / radius
             _, own = unit_ball.over_wedges(law, axes, angle, spots)
             whole.printed.fails_by(own / radius, within=2e-4)
@@ -344,14 +345,14 @@ def eq92(t: Trial) -> None:
     Fails   as printed, at small C_0. Corrected: C_0^2. Controls: other powers.
     """
     bound, angle = t.both("", 1.0, controls=worst), 1e-3
-    for p, radius, w, u in examples(t.rng, t.draws):
-        d, here, v = len(w), torch.tensor(w), torch.tensor(turned(w, u, angle))
+    for p, radius, star, u in examples(t.rng, t.draws):
+        d, here, w = len(star), torch.tensor(star), torch.tensor(turned(star, u, angle))
         order = ORDER if d == 2 else 14
-        law, axes = unit_ball.scaled(p, radius, d), unit_ball.axes_of(w, u)
+        law, axes = unit_ball.scaled(p, radius, d), unit_ball.axes_of(star, u)
         spots = ro.plane(ro.frame(here), 1.0, order)[0].numpy()
         for tau in (None, 0.3):
             parts = ro.gaussian(p, here, tau * radius**2, 8) if tau else ro.uniform(p)
-            base, moved = (ro.covariance(parts, at, radius, order) for at in (here, v))
+            base, moved = (ro.covariance(parts, at, radius, order) for at in (here, w))
             left = float(((moved - base) @ here).norm())
 
             # Over the right side with this power; to first order a second time on the unit ball.

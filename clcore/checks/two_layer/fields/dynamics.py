@@ -77,7 +77,7 @@ def lem4(t: Trial) -> None:
         a, b, b2, w, v = tensors(alpha, x, x2, W, V)
         world = two_layer.of_views(a, b, b2)
         flow = two_layer.flow(world, w, v, kind)
-        lone = two_layer.flow(two_layer.of_views(a, b, b), w, v, kind)
+        lone = two_layer.flow(two_layer.of_views(a, b, b), w, v, kind)  # both views the same
         tilde, S = two_layer.gated(world.x, w, kind), v.mT @ v
         C = one_layer.covariance(world, tilde.flatten(-3))
 

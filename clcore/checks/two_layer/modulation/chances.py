@@ -81,7 +81,7 @@ def eq154(t: Trial) -> None:
     """Probability that a random start leads to a modulated pattern (Eqs. 152-154).
 
     Given   independent starts Y_l of uniform, normal and Laplace laws; one head start eps_l; flows
-            with b = 1.2 and c.
+            of rate b + c for the first pattern and b for others, b = 1.2, or 4 where c is drawn.
     Claim   P[E_l] = int_0^inf F^(d-1)(y + eps_l) dF(y), against 40000 starts; and E_l is w -> u_l
             for some constant eps_l.
     Fails   the event, with the projection (d = 4) and without it, at the best constant. Corrected:
@@ -112,7 +112,8 @@ def _controls(p: Part, found: dict[str, float]) -> None:
 
 
 def _event(t: Trial) -> None:
-    """With the projection: d = 4, and where a constant is exact: d = 2, c > 1, or c < -1."""
+    """With the projection: at d = 4 the best constant; and where a constant is exact, d = 2, c > 1
+    or c < -1."""
     b, large = 1.2, 4.0  # g(y) = y + b + c > 0 on [-1, 1] wherever c > -3
 
     def starts(n: int, d: int) -> Array:
