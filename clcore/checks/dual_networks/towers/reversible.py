@@ -206,8 +206,8 @@ def lem1(t: Trial) -> None:
     Claim   dr/dpre_l(x_1) = V_l^bT(x_1) [V_l^f(x_1) pre_l(x_1) - V_l^f(x_2) pre_l(x_2)] at every
             layer, and at the input with pre_0 = x: against complex steps. V_{l-1} has n_L rows (a
             misprint has n_l). Proved.
-    Fails   for a plus, for V^b at x_2, for V^f in front in power nets, for Q_l^T; the shapes as
-            typeset or transposed.
+    Fails   for a plus, for V^b at x_2, for Q_l^T; in power nets for V^f in front and for
+            Definition 2 as typeset, W_l for G_l; the shapes as typeset or transposed.
     """
     eq22 = t.part("Eq. 22", EXACT, controls=pooled, draws=t.draws)
     shapes = t.part("shapes of $V_{l-1}$", 0, draws=t.draws, measured=total, controls=total)
@@ -231,14 +231,16 @@ def lem1(t: Trial) -> None:
         for layer in range(1, pair.depth + 1):
             # dr/dpre_l(x_1) = V_l^bT(x_1) [V_l^f(x_1) pre_l(x_1) - V_l^f(x_2) pre_l(x_2)].
             (f1, b1), (f2, b2) = (map(nets.one, cn.transitions(net, layer)) for net in (one, two))
-            a, b = (
-                nets.times(V, nets.one(net.pre[layer - 1])) for V, net in ((f1, one), (f2, two))
-            )
+            u, v = (nets.one(net.pre[layer - 1]) for net in (one, two))
+            a, b = nets.times(f1, u), nets.times(f2, v)
             eq22.add(off(b1, a - b, layer)).breaks("a plus", off(b1, a + b, layer))
             if layer < pair.depth:
                 eq22.breaks("V^b at x_2", off(b2, a - b, layer))
                 if power:
                     eq22.breaks("V^f in front, powers", off(f1, a - b, layer))
+                    up = [reduce(np.matmul, w[: layer - 1 : -1]) for w in (pair.first, pair.second)]
+                    typeset = nets.times(up[0], u) - nets.times(up[1], v)  # of f_{l-1}, G_l = W_l
+                    eq22.breaks("Def. 2 as typeset, powers", off(b1, typeset, layer))
 
             # V_{l-1} is n_L x n_{l-1}.
             here, below = pair.first[layer - 1].shape[1:]
