@@ -43,6 +43,12 @@ def least_rank(W: Array, keep: float = 0.5) -> Array:
     return np.linalg.eigvalsh(second_moment(W, keep))[:, 0] * W.shape[-1] / keep
 
 
+def _gap(W: Array) -> Array:
+    """[draws]: one minus the largest inner product of two unit columns of W [draws, rows, d]."""
+    gram = np.swapaxes(W, 1, 2) @ W - 2 * np.eye(W.shape[-1])
+    return 1 - gram.max((1, 2))
+
+
 @check("ncl/rem15")
 def rem15(t: Trial) -> None:
     """Bad optima are collapsed neither completely nor in dimension (Sec. 1).
@@ -68,8 +74,7 @@ def rem15(t: Trial) -> None:
         minimal.add((ml.one_hot_non_contrastive(*tensors(W), 0.5) - 1.5).abs())
 
         # (2) One minus the largest cosine of two columns.
-        gram = np.swapaxes(W, 1, 2) @ W - 2 * np.eye(d)
-        apart.add(1 - gram.max((1, 2)))
+        apart.add(_gap(W)).breaks("equal columns", _gap(equal))
 
         # (3) The least singular value of W; of equal columns the root of the least eigenvalue of
         # the second moment. Reported: the effective rank.
@@ -87,9 +92,6 @@ def rem15(t: Trial) -> None:
     same = ml.unit_columns(same)
     rise = ml.non_contrastive(some, some, law, 0.5) - ml.non_contrastive(same, same, law, 0.5)
     minimal.breaks("i.i.d. latents, against equal columns", rise)
-
-    # (2) Equal columns: one minus their cosine.
-    apart.breaks("equal columns", 0.0)
 
     _proves_no_collapse(minimal, apart, rank)
 
