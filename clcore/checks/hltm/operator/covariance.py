@@ -199,7 +199,8 @@ def thm6(t: Trial) -> None:
             # Its direction: how far it is from the nearest multiple of a a^T.
             shape.add(_off_multiple(exact, a))
             bare = tr.selective(w, mu)[0]
-            turned = np.ptp(np.sign(bare * a), -1) > 0  # signs differ; one rho is only a factor
+            # Where signs of the s_k^2 rho differ, 0 too; one rho of all would only be a factor.
+            turned = np.ptp(np.sign(bare * a), -1) > 0
             shape.breaks("polarities left out of a", _off_multiple(exact, bare)[turned])
 
             # Its size, against o_mu a a^T with 1 - rho_0mu^2 (printed) and with 1 - rho_0^2.
