@@ -118,12 +118,12 @@ def eq142(t: Trial) -> None:
     """Mean pre-activations over random weights are nearly Gaussian (Eqs. 139-142).
 
     Given   uniform weights on +-sigma_w sqrt(3/n), n = 5..1000 children of random means >= 0 and
-            polarities of both signs.
+            polarities of both signs (moments n <= 50, sigma_w = 1.7; nearly normal n >= 20).
     Claim   The mean pre-activations (v~+, v~-) have mean 0 and the printed covariance sigma_w^2/n
             [[|h + a|^2, |h|^2 - |a|^2], [., |h - a|^2]]: sampled moments within 6 standard errors;
             and they are nearly normal: the distance of characteristic functions falls as 1/n.
-    Fails   for the sign off the diagonal, for weights on +-1/sqrt n; nearly normal where one child
-            outweighs all others.
+    Fails   for the sign off the diagonal; for weights on +-1/sqrt n, of a third of the variance;
+            nearly normal where one child outweighs all others.
     """
     count, nodes, sigma = min(t.draws, 3), 30_000, 1.7
 
@@ -144,7 +144,7 @@ def eq142(t: Trial) -> None:
 
         part.add(sigmas(printed), np.max(np.abs(v.mean(0)) / v.std(0)) * np.sqrt(nodes))
         part.breaks("sign off the diagonal", sigmas(printed * np.array([[1, -1], [-1, 1]])))
-        # Weights uniform on +-a have the variance a^2 / 3.
+        # Weights uniform on +-b have the variance b^2 / 3.
         part.breaks("weights on +-1/sqrt n", sigmas(printed / 3))
     proofs.eq142(part)
 
@@ -211,8 +211,8 @@ def eq147(t: Trial) -> None:
     """The correlation γ is not negative for ReLU children (Eq. 147).
 
     Given   children with non-negative means given z_mu, polarities of both signs, n = 2, 5, 40.
-    Claim   0 <= gamma <= 1, since |h|^2 - |a|^2 = (h + a)^T (h - a) >= 0: gamma by the library,
-            the identity with means summed over z_nu.
+    Claim   0 <= gamma <= 1, since |h|^2 - |a|^2 = (h + a)^T (h - a) >= 0: gamma by the library; the
+            identity with the means h + a and h - a summed over z_nu.
     Fails   for leaves coded -1 and 1, where gamma = -1; for the identity with a plus sign.
     """
     sign = t.part("sign", 1e-12, controls=pooled)
@@ -265,12 +265,13 @@ def eq152(t: Trial) -> None:
     """Lower bound on a lucky node's activation when its latent is on (Eqs. 151-154).
 
     Given   random h >= |a|, A+ (the a_k >= 0) the heavier; children with three activations,
-            leaves, and strong polarities; nodes with sampled weights.
+            leaves, and strong polarities; nodes with sampled weights, sigma_w = 1. psi the ReLU, u+
+            = h + a the children's means at z_mu = 1, v~+ = w^T u+.
     Claim   |u+|^2 >= sum over A+ of a_k^2 >= sum_k rho^2 s_k^2/2; v_j(1) >= psi(v~+) by Jensen,
             for every node; and v_j(1) >= sigma_w sqrt(c/(2n) sum rho^2 s^2) for those that meet
             the event. v_j by enumeration.
-    Fails   for A- the heavier; for v_j(0) or half of v_j(1), |.| in place of the ReLU; for nodes
-            that miss the event.
+    Fails   the norms for A- the heavier; Jensen for v_j(0) or half of v_j(1), or |.| in place of
+            the ReLU; the activation for nodes that miss the event.
     """
     # |u+|^2 >= sum over A+ of a_k^2 >= sum_k rho^2 s_k^2/2.
     norms = t.part("norms", 1e-12, controls=pooled)
@@ -293,7 +294,7 @@ def eq152(t: Trial) -> None:
         jensen.breaks("|.| for the ReLU", (np.abs(mean) - v[..., 1])[mean < 0])
         jensen.breaks("half of v_j(1)", (active - v[..., 1] / 2)[up])
 
-        # v_j(1) >= sqrt(c/(2n) sum rho^2 s^2), for those that meet the event.
+        # v_j(1) >= sqrt(c/(2n) sum rho^2 s^2), for those that meet the event (others count as -9).
         lucky = lucky_nodes.lucky(w, *tensors(kids.h, kids.a), c).numpy()
         short = np.sqrt(c / (2 * n) * (kids.rho**2 * kids.s**2).sum(-1))[:, None] - v[..., 1]
         activation.add(np.where(lucky, short, -9.0))

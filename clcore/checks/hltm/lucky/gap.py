@@ -145,13 +145,14 @@ def eq164(t: Trial) -> None:
     Given   the event of Eq. 143, A+ the heavier; nodes with one unit per latent, then 2, 5, 10 and
             2400 equal units per latent; v_j by enumeration.
     Claim   (v_j(1))^2 - (v_j(0))^2 >= 3 sigma_w^2 [sum_k s_k^2 ((c + 6) rho^2/6 - 1)/n
-            - sigma_l^2]: it is the square of Eq. 154's bound minus that of Eq. 163's, and nodes
-            that meet the event meet it; its size is 4 |vbar_j s_j|.
+            - sigma_l^2]: the right side is the square of Eq. 154's bound minus that of Eq. 163's;
+            nodes that meet the event meet it; the left side's size is 4 |vbar_j s_j|.
     Fails   with several units per latent (built nodes; drawn ones hardly come near). Corrected:
             each child's term of Eq. 163 as often as its latent has units. Controls: 3 c for c,
             that factor left out, nodes that miss the event, 2 |vbar_j s_j|.
     """
-    # It is the square of Eq. 154's bound minus that of Eq. 163's, M units per latent or one.
+    # The library's right side against Eq. 154's bound squared minus Eq. 163's, with one or M = 3
+    # units per latent.
     n, draws = 7, t.draws
     kids = hidden(t.rng, draws, n)
     rho, s = kids.rho, kids.s
@@ -175,7 +176,7 @@ def eq164(t: Trial) -> None:
         v, lucky, _ = events(t.rng, kids, c)
         gap, bound = v[..., 1] ** 2 - v[..., 0] ** 2, bounds(kids, c)
 
-        # Nodes that meet the event meet the bound.
+        # Nodes that meet the event meet the bound (all others count as -9).
         met.add(np.where(lucky, bound - gap, -9.0))
         total += int(lucky.sum())
         if kids.q < 1:

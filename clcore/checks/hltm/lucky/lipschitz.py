@@ -70,7 +70,8 @@ def lem3(t: Trial) -> None:
     Given   finite random variables: generic, heavy-tailed, near a kink, two atoms; phi piecewise
             linear, ReLU, leaky ReLU, tanh, affine, of known Lipschitz constant L.
     Claim   V[phi(x)] <= L^2 V[x], with equality for affine phi.
-    Fails   for L in place of L^2, for phi with a jump; equality for the ReLU.
+    Fails   for L in place of L^2, at affine phi with L > 1; for phi with a jump, which has no L;
+            equality for the ReLU.
     """
     bound = t.part("bound", 1 + 1e-9)
     tight = t.part("tight", 1e-9, controls=pooled)
@@ -79,7 +80,7 @@ def lem3(t: Trial) -> None:
         ratios = [_variance(p, phi(x)) / (L**2 * spread) for phi, L in functions]
         relu, affine = ratios[1], ratios[-1]
 
-        # V[phi(x)] <= L^2 V[x].
+        # V[phi(x)] <= L^2 V[x]: their ratio.
         bound.add(*ratios)
         bound.breaks("L in place of L^2", affine * functions[-1][1])
         jump = x + 3 * np.std(x) * (x > _mean(p, x)[:, None])
@@ -95,8 +96,8 @@ def eq88(t: Trial) -> None:
     """Squared difference of independent copies is twice the variance (Eq. 88).
 
     Given   x, y independent draws of a finite variable, phi as in Lemma 3; sums over pairs.
-    Claim   E|phi(x) - phi(y)|^2 = E|(phi(x) - mu) - (phi(y) - mu)|^2 = the third member = 2
-            V[phi]: each against 2 V.
+    Claim   E|phi(x) - phi(y)|^2 = E|(phi(x) - mu) - (phi(y) - mu)|^2 = the third member, E of both
+            squares minus twice E of the product, = 2 V[phi]: each against 2 V, mu the mean.
     Fails   the second member as typeset, with 1/2 (a misprint); the third for y = x, and without
             centring.
     """
@@ -134,7 +135,7 @@ def eq88(t: Trial) -> None:
 def _curves(low: Array, high: Array) -> list[tuple[Function, Array, Array, Function]]:
     """phi, inf and sup of phi'' on [low, high], and phi'' itself: exp, x^4, softplus, sin."""
 
-    def softplus(x: Array) -> Array:
+    def softplus(x: Array) -> Array:  # its second derivative
         s = 1 / (1 + np.exp(-x))
         return s * (1 - s)
 
@@ -212,7 +213,7 @@ def lem5(t: Trial) -> None:
         gap = (_mean(p, np.maximum(y, 0)) - np.maximum(mu, 0)) / sd
         largest = np.maximum(largest, gap.max())
 
-        # 0 <= E[psi(x)] - psi(E x).
+        # 0 <= E[psi(x)] - psi(E x), here in units of sd(x).
         below.add(-gap)
         below.breaks("a concave function", -(_mean(p, np.minimum(y, 0)) - np.minimum(mu, 0)) / sd)
 
@@ -236,8 +237,8 @@ def eq94(t: Trial) -> None:
     Given   finite variables, mass 1 and 2; two equal atoms are tight.
     Claim   int |x - mu| p <= (int |x - mu|^2 p)^(1/2) (int p)^(1/2), and for mass 1 the right side
             is the standard deviation.
-    Fails   without the factor of the mass, for the squared mean root in place of the root of the
-            mean square, for mass 2 in the last member.
+    Fails   without the factor of the mass, at mass 2; for the squared mean root in place of the
+            root of the mean square; the last member at mass 2.
     """
     variables = _variables(t.rng, t.draws)
     inequality = t.part("Cauchy-Schwarz", 1 + 1e-9, controls=worst, draws=t.draws * len(variables))
@@ -248,7 +249,7 @@ def eq94(t: Trial) -> None:
             first, square = _mean(mass * p, gap), np.sqrt(_mean(mass * p, gap**2))
             middle = square * np.sqrt((mass * p).sum(-1))
 
-            # int |x - mu| p <= (int |x - mu|^2 p)^(1/2) (int p)^(1/2).
+            # int |x - mu| p over (int |x - mu|^2 p)^(1/2) (int p)^(1/2): 1 at most.
             ratio = first / middle
             inequality.add(ratio)
             if mass == 1:

@@ -80,10 +80,12 @@ def _laws(rng: np.random.Generator, count: int) -> list[tuple[Children, float]]:
 
 
 def _sufficient(c: Array, t: Array, cosine: Array) -> tuple[Array, Array]:
-    """log chances that suffice for the conclusions and that Eq. 128 counts on (as printed).
+    """Logs of a chance that a node meets both conclusions, at least, and of the chance that Eq. 128
+    counts on (as printed).
 
-    t = |a|/|h| and the cosine of a and h fix both. Either v_-~ < 0 and v_+~ >= sqrt(c/2) |a|, or
-    w.a and w.h are positive with 4 (w.a)(w.h) >= c |a|^2 / 2 (all in units of sigma/sqrt n).
+    t = |a|/|h| and the cosine of a and h fix both. Either of two events suffices: v_-~ < 0
+    and v_+~ >= sqrt(c/2) |a|, or w.a and w.h are positive with 4 (w.a)(w.h) >= c |a|^2 / 2 (all in
+    units of sigma/sqrt n).
     """
     gamma = (1 - t**2) / np.sqrt((1 + t**2) ** 2 - (2 * t * cosine) ** 2)
     printed = gaussian_tail.log_bound(*tensors(c, gamma), printed=True).numpy()
@@ -207,14 +209,16 @@ def thm5(t: Trial) -> None:
     """Lucky nodes at initialisation: how many, how selective (Theorem 5 in App. C.4, Eqs. 128-130).
 
     Given   SB-HLTM, uniform weights, A+ the heavier, |N_mu| nodes as Eq. 128 asks; Gaussian
-            weights over all cases, then drawn ones over 5, 8 and 50 children of seven kinds, and
-            over several equal units per latent; eta in {0.5, 0.05, 0.01}.
+            weights over all cases, then drawn ones over seven kinds of 5 or 8 children, over 50
+            leaves, and over several equal units per latent; eta in {0.5, 0.05, 0.01}.
     Claim   With probability 1 - eta some node has a gap 2 w^T a > 0 and |s_j| at least the bound
-            of Eq. 130: a 99.99 per cent lower bound of the chance that one of |N_mu| nodes meets
-            both, minus 1 - eta.
+            of Eq. 130. Drawn: a 99.99 per cent lower bound of the chance that one of |N_mu| nodes
+            meets both is 1 - eta or more. Gaussian: a node's chance of both is at least the one
+            that Eq. 128 counts on.
     Fails   where A- is the heavier, which the proof excludes without loss of generality.
             Corrected: a gap of the sign of sum_A+ a^2 - sum_A- a^2. Controls: a single node,
-            v_j(0) and v_j(1) exchanged, two leaves with c = 13, a opposite to h.
+            v_j(0) and v_j(1) exchanged, two leaves with c = 13, which weights cannot reach, a
+            opposite to h (A- the heavier).
     """
     count, trials = min(t.draws, 3), 4000
     _gaussian(t)
@@ -254,14 +258,14 @@ def eq149(t: Trial) -> None:
         bound = gaussian_tail.log_bound(*tensors(c, gamma), form == t.part).numpy()
         log_nodes = np.log(np.log(1 / eta)) - bound
 
-        # |N_mu| >= log(1/eta)/P.
+        # |N_mu| >= log(1/eta)/P, in logarithms; P is `log_orthant`'s, once more `log_tail`'s.
         short = np.log(np.log(1 / eta)) - chance - log_nodes
         part = form("first inequality", 1e-9, controls=pooled).add(short)
         if form == t.part:
             part.fails_by(page_bound(c, gamma) - again)
         part.breaks("without 2 pi", short + np.log(2 * np.pi)).says(**_own_example())
 
-        # 1 - (1 - P)^|N_mu| >= 1 - eta.
+        # 1 - (1 - P)^|N_mu| >= 1 - eta: |N_mu| times -log(1 - P), `failure`, is log(1/eta) or more.
         failure = np.exp(log_nodes + np.log(-np.log1p(-np.exp(chance))))
         miss = np.log(1 / eta) / failure - 1
         part = form("Eq. 150", 1e-9, controls=pooled).add(miss)
@@ -270,7 +274,7 @@ def eq149(t: Trial) -> None:
             nodes = np.log(1 / eta) * np.exp(-page_bound(c, gamma))
             part.fails_by(np.log(1 / eta) / (nodes * -np.log1p(-np.exp(again))) - 1)
 
-    # 1/P >= 1/-log(1 - P).
+    # 1/P >= 1/-log(1 - P): P over -log(1 - P) is 1 at most.
     p = np.concatenate([10 ** t.rng.uniform(-12, -0.01, t.draws), t.rng.random(t.draws)])
     ratio = p / -np.log1p(-p)
     second = t.part("second inequality", 1e-12, controls=worst).add(ratio - 1)

@@ -33,7 +33,7 @@ def thm5b(t: Trial) -> None:
             polarities, or where rho_k^2 >= 6/(c + 6). Controls: c/(1 - gamma^2) in the exponent,
             polarities or s_k lowered.
     """
-    # |N_mu| of Eq. 128 over c exp(c/2), and over what it is at c = 1.
+    # log of |N_mu| of Eq. 128 over c exp(c/2), minus its value at c = 1: never above 0.
     gamma = t.rng.uniform(0.2, 0.95, (t.draws, 1))
     c = np.concatenate([np.ones((t.draws, 1)), t.rng.uniform(1, 50, (t.draws, 20))], 1)
     pair = tensors(c, np.broadcast_to(gamma, c.shape))
@@ -169,7 +169,7 @@ def num1(t: Trial) -> None:
     size = np.where(np.arange(count)[:, None] % 2, rng.uniform(0.633, 1, (count, n)), 0.633)
     rho = size * rng.permuted(np.tile([-1, 1], (count, n // 2)), axis=1)
     met, least = 0, np.inf
-    for share in (0.85, 0.9):
+    for share in (0.85, 0.9):  # s_k over h_k
         kids = heavier(Children((1 - share) * h, (1 + share) * h, rho))
         bound = lucky_nodes.square_gap_bound(*tensors(kids.s, kids.rho), 9.0).numpy()
         # Weights with the signs of a_k, for it is rare that drawn ones meet the event.
@@ -179,7 +179,7 @@ def num1(t: Trial) -> None:
         lucky = lucky_nodes.lucky(w, *tensors(kids.h, kids.a), 9.0).numpy()
         any_ones = np.sqrt(3 / n) * rng.uniform(-1, 1, (count, 100, n))
         for b in range(count):
-            # Nodes that meet the event have squares that are apart by the bound.
+            # Nodes that meet the event: difference of squares over all states, minus the bound.
             one = Children(kids.low[[b]], kids.high[[b]], kids.rho[[b]])
             missed = _gap_of_the_nodes(any_ones[b], one, 1.0)[1] - bound[b]
             measured.breaks("nodes as they are drawn", missed)
@@ -189,7 +189,7 @@ def num1(t: Trial) -> None:
             gap, squares = _gap_of_the_nodes(rows, one, 1.0)
             measured.add(squares - bound[b])
 
-            # Their gap grows with s_k.
+            # Their gap grows with s_k: with all s_k times 1.1, minus that before.
             grows.add(_gap_of_the_nodes(rows, one, 1.1)[0] - gap)
             grows.breaks("less selective", _gap_of_the_nodes(rows, one, 0.9)[0] - gap)
             met, least = met + len(rows), min(least, gap.min())

@@ -57,9 +57,10 @@ def lem9(t: Trial) -> None:
 
     Given   categorical trees with ReLU units and binary ones, any prior of the root; all joint
             states enumerated.
-    Claim   V_z0[E[f|z_0]] = V_0^T (P_0 - P_0 1 1^T P_0) V_0, also where transitions are not
-            regular; the columns are v_0k = 1 1^T v_k/m_nu + C_0nu v_k (Eq. 169).
-    Fails   for a uniform prior, without the mean subtracted; the columns where transitions are not
+    Claim   V_z0[E[f|z_0]] = V_0^T (P_0 - P_0 1 1^T P_0) V_0, P_0 = diag P(z_0), also where
+            transitions are not regular; the columns of V_0, v_0k = E[f_k|z_0], are 1 1^T v_k/m_nu
+            + C_0nu v_k (Eq. 169).
+    Fails   for a uniform P_0, without the mean subtracted; the columns where transitions are not
             regular.
     """
     count = min(t.share(6), 6)
@@ -71,14 +72,14 @@ def lem9(t: Trial) -> None:
         prior = w.model.prior
         flat = torch.full_like(prior, 1 / prior.shape[1])
         for mu in tr.inner(w):
-            # V_z0[E[f|z_0]] = V_0^T (P_0 - P_0 1 1^T P_0) V_0.
+            # V_0^T (P_0 - P_0 1 1^T P_0) V_0 by the library against V_z0[E[f|z_0]] by joint states.
             V, exact = tree_nets.root_means(w.model, w.groups, mu), tr.over_root(w, tr.fed(w, mu))
             covariance.add(absolute(tree_nets.root_covariance(prior, V), exact))
             covariance.breaks("uniform prior", absolute(tree_nets.root_covariance(flat, V), exact))
             raw = V.mT @ torch.diag_embed(prior) @ V
             covariance.breaks("mean not subtracted", absolute(raw, exact))
 
-            # v_0k = 1 1^T v_k/m_nu + C_0nu v_k.
+            # 1 1^T v_k/m_nu + C_0nu v_k against E[f_k|z_0] by joint states, C_0nu along the path.
             for child in tr.below(w, mu):
                 C, m = np.eye(prior.shape[1]), w.model.tree.states[child]
                 for node in lt.path(w.model.tree, child)[1:]:
@@ -94,11 +95,12 @@ def lem9(t: Trial) -> None:
 def eq170(t: Trial) -> None:
     """Mean and variance of a categorical variable as matrix products (Eq. 170).
 
-    Given   random laws of 2..10 states, random values u.
+    Given   random laws p of 2..10 states, P_0 = diag p, random values u.
     Claim   Mean 1^T P_0 u and variance (u - 1 1^T P_0 u)^T P_0 (u - 1 1^T P_0 u) = u^T (P_0 - P_0
             1 1^T P_0) u, against sums.
-    Fails   for the unweighted mean, and for the raw second moment.
+    Fails   the variance: about the unweighted mean, and for the raw second moment.
     """
+    # Sums, against both forms of the variance, the library's, and the mean.
     part = t.part("", 1e-14, controls=pooled, draws=9 * t.draws)
     for m in range(2, 11):
         p = ref.normalised(t.rng.exponential(size=(t.draws, m)))
@@ -124,9 +126,10 @@ def eq172(t: Trial) -> None:
 
     Given   a binary root of any polarity, SB-HLTM trees with ReLU units, enumerated; q = (-1, 1).
     Claim   P_0 - P_0 1 1^T P_0 = (1 - rho_0^2) q q^T/4, so the covariance is (1 - rho_0^2)/4 V_0^T
-            q q^T V_0; C_0nu v_k = rho_0nu s_k q; q^T v_0k = 2 rho_0nu s_k = 2 rho_0mu a_mu[k].
-    Fails   for 1/2 in place of 1/4, for 1 - |rho|, without the root's polarity, for -q, without
-            the 2.
+            q q^T V_0; C_0nu v_k = rho_0nu s_k q; q^T v_0k = 2 rho_0nu s_k = 2 rho_0mu a_mu[k], v_0k
+            the columns of V_0.
+    Fails   for 1/2 in place of 1/4, for 1 - |rho_0| in place of 1 - rho_0^2, without rho_0; C_0nu
+            v_k for -q; q^T v_0k without the 2.
     """
     # P_0 - P_0 1 1^T P_0 = (1 - rho_0^2) q q^T/4, by numpy and by the library.
     rho0 = np.concatenate([[-1, 0, 1], t.rng.uniform(-1, 1, 10 * t.draws)])
@@ -178,10 +181,12 @@ def eq172(t: Trial) -> None:
 def thm6(t: Trial) -> None:
     """Activation covariance over the root has rank one (Theorem 6).
 
-    Given   SB-HLTM; V over z_0 of the children's mean activations, by enumeration of all states.
+    Given   SB-HLTM; V over z_0 of the children's mean activations, by enumeration of all states;
+            a_mu = [rho s_k], the children's polarity times selectivity.
     Claim   it is o_mu a_mu a_mu^T, o_mu = rho_0mu^2 (1 - rho_0mu^2). Corrected: 1 - rho_0^2, rho_0
             the polarity of the root.
-    Fails   in size with the printed o_mu; in direction without the polarities in a_mu.
+    Fails   in size with the printed o_mu, or twice ours; in direction without the polarities in
+            a_mu.
     """
     count = min(max(t.share(4), 8), 15)
     some: Shared = {"controls": pooled, "draws": 4 * count}
@@ -191,13 +196,14 @@ def thm6(t: Trial) -> None:
         for mu in tr.inner(w):
             exact, a = tr.over_root(w, tr.fed(w, mu)), dampened(w, mu)
 
-            # Its direction.
+            # Its direction: how far it is from the nearest multiple of a a^T.
             shape.add(_off_multiple(exact, a))
             bare = tr.selective(w, mu)[0]
-            turned = np.ptp(np.sign(bare * a), -1) > 0  # else polarities are a factor of a
+            # Where signs of the s_k^2 rho differ, 0 too; one rho of all would only be a factor.
+            turned = np.ptp(np.sign(bare * a), -1) > 0
             shape.breaks("polarities left out of a", _off_multiple(exact, bare)[turned])
 
-            # Its size, with rho_0mu and with rho_0.
+            # Its size, against o_mu a a^T with 1 - rho_0mu^2 (printed) and with 1 - rho_0^2.
             typeset, ours = both_sizes(w, mu)
             printed.add(absolute(rank_one(typeset, a), exact))
             printed.fails_by(absolute(rank_one(typeset - ours, a), 0 * exact))
@@ -226,6 +232,7 @@ def eq179(t: Trial) -> None:
             as uniform.
     """
     count = min(t.share(4), 15)
+    # The formula, a from the library, against the joint states.
     part = t.part("", 1e-13, controls=pooled, draws=4 * count)
     for w in tr.worlds(t.rng, count, 3):
         for mu in tr.inner(w):

@@ -22,9 +22,9 @@ NETS = ((2, 1.0), (5, 1.0), (5, 2**0.5))
 
 
 def _far(rho: Array, distance: int, growth: float = 1.0) -> Array:
-    """[draws]: the larger of |rho_0mu| and what is left of the variance and of mixing, at the end
-    of a path with polarities rho [draws, L], `distance` below the root; the activation that shows
-    the node's state is `growth`^distance."""
+    """[draws]: the largest of |rho_0mu|, |P_0mu - 1/2| and the variance over z_0, of a node mu
+    `distance` below the root on a path with polarities rho [draws, L]; its activation is
+    `growth`^distance where z_mu = 1, else 0."""
     tree = lt.tree(range(-1, rho.shape[1]))
     model = lt.binary(tree, torch.from_numpy(rho), 0.2)
     polarity = lt.path_polarity(tree, torch.from_numpy(rho))[:, distance].abs()
@@ -41,6 +41,7 @@ def _limit(t: Trial, count: int) -> None:
     rho[0] = r
     layers, distance = np.arange(1, L + 1), np.arange(L + 1.0)
     reach = lt.path_polarity(lt.tree(range(-1, L)), torch.from_numpy(rho)).abs().numpy()
+    # What is left at the end of the path; and |rho_0mu| minus r^d at every distance d.
     part = t.part("limit", 1e-8, draws=count).add(_far(rho, L), reach - r**distance)
     near_one = _far(rng.choice([-1, 1], (count, L)) * (1 - 1 / (layers + 1.0) ** 2), L)
     part.breaks("a node 3 below the root", _far(rho[:1], 3))
@@ -165,8 +166,8 @@ def _levels(t: Trial) -> None:
         part.breaks("J_mu left out, the root's children", bare[1] / bare[0])
         children.append(whole[1] / whole[0])
 
-        # A whole level grows like any other, whose share of its own square is another; a group of
-        # its weights does not.
+        # Bottom over top: <W_l, dW_l> of a whole level is 1, as all squared norms grow alike; the
+        # relative step of one group is smaller. (`relative`: squared norms, top over bottom.)
         relative.append(np.median(found.square[0] / found.square[-1]))
         alike = found.growth[-1] / np.where(found.growth[0] > 0, found.growth[0], np.nan)
         printed.add(np.nanmedian(alike)).fails_by(1.0)
@@ -188,20 +189,22 @@ def thm6b(t: Trial) -> None:
     """Very deep trees mix: polarity and covariance vanish (Theorem 6 in App. C.5, Eq. 180; Sec.
     6.1.2).
 
-    Given   paths of 400 edges with |rho| <= 0.95; for the operators nets over random trees, with
-            their own Jacobians, exact.
-    Claim   |rho_0mu| <= r^d tends to 0, P_0mu to uniform and the covariance to 0; o_mu falls from
-            the root down; the operator is smaller at the bottom than at the top, and training is
-            faster at the top.
-    Fails   the limit, for a node near the root, for polarities that tend to 1 or are 1, and for
-            r = 0.94; o_mu, as Theorem 6 is typeset; faster training at the top, of a whole level,
-            whose squared norm grows alike everywhere (corrected: of one group, by its step).
-            Controls: no Jacobian, top over bottom.
+    Given   paths of 400 edges with |rho| <= r = 0.95; for o_mu a tree with a leaf at every level;
+            for operators untrained nets over complete trees of depth 3, rho in [0.7, 1], with their
+            own Jacobians, exact.
+    Claim   |rho_0mu| <= r^d, d edges below the root, tends to 0, P_0mu to uniform and the
+            covariance to 0; o_mu falls from the root down; the operator is smaller at the bottom
+            than at the top, and training is faster at the top.
+    Fails   faster training at the top, of a whole level, as all squared norms grow alike
+            (corrected: of one group, by its relative step). Controls: the limit near the root, for
+            polarities that tend to 1 or are 1, for |a_mu| that grows as r^-d, for r = 0.94; o_mu of
+            Theorem 6 as typeset, 0 at the root; the operator without J_mu; step top over bottom.
     """
     count = min(t.draws, 10)
     _limit(t, count)
 
-    # o_mu falls from the root down: a caterpillar has a leaf at every level.
+    # o_mu falls from the root down: a leaf's covariance over a^2 = (rho/2)^2, at leaves of four
+    # levels of a caterpillar; we measure its largest rise.
     w = tr.world(t.rng, max(count, 6), tr.CATERPILLAR, 1)
     equal, typeset = [], []
     for mu, leaf in ((0, 2), (1, 4), (3, 6), (5, 7)):

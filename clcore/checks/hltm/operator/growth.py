@@ -68,9 +68,9 @@ def rem10(t: Trial) -> None:
 
     Given   SB-HLTM, J_mu constant; OP_mu as a variance over z_0 of all joint states.
     Claim   OP_mu = o_mu a_mu a_mu^T kron J^T J, and it is larger with |rho_0mu| and |a_mu|.
-    Fails   with the printed o_mu, which is 0 at a uniform root and does not grow with |rho_0mu|.
+    Fails   with the printed o_mu, which is 0 at the root and falls as |rho_0mu| nears 1.
             Corrected: o_mu = rho_0mu^2 (1 - rho_0^2). Controls: the factors in the other order,
-            twice the size, a larger |rho_0|.
+            twice the size, a larger |rho_0|, with which the operator shrinks.
     """
     count = min(t.share(4), 6)
     some: Shared = {"controls": pooled, "draws": 4 * count}
@@ -81,7 +81,7 @@ def rem10(t: Trial) -> None:
             J = t.rng.standard_normal((count, 4, 2))
             exact, JJ, a = _operator(w, (mu, J)), J.mT @ J, dampened(w, mu)
 
-            # It is the covariance of activations kron J^T J.
+            # The covariance of activations kron J^T J, against the operator, by joint states.
             activity = tr.over_root(w, tr.fed(w, mu))
             product.add(absolute(_kron(activity, JJ), exact))
             product.breaks("other order", absolute(_kron(JJ, activity), exact))
@@ -97,7 +97,7 @@ def rem10(t: Trial) -> None:
             for part in (printed, mended):
                 part.breaks("twice the size", absolute(double, exact))
 
-    # The norm as |rho_0mu| and |a_mu| grow.
+    # The norm as |rho_0mu| and |a_mu| grow: its largest fall from one of 11 values to the next.
     polarity, vector, root, typeset = (
         -np.diff(rows, axis=0).min(0) for rows in _norm_of_operator(t.rng, count)
     )
@@ -147,10 +147,10 @@ def eq15(t: Trial) -> None:
             pairs of joint states, and by the enumerated operator.
     Claim   a^T w_j(t + 1) = (1 + alpha o_mu |a|^2) a^T w_j(t), so that the gap of a lucky node
             grows: of the net of one part alone, and with all groups of its level.
-    Fails   with the o_mu of Theorem 6 as printed; corrected: rho_0mu^2 (1 - rho_0^2). With the
-            other groups of the level, whose cross terms can shrink the gap; corrected: J_mu^T J_nu
-            = 0, or with those terms added. Controls: twice the rate, J^T J = 2.25 I, a path
-            polarity of 0.
+    Fails   with the o_mu of Theorem 6 as printed, 0 at the root; corrected: rho_0mu^2 (1
+            - rho_0^2). With the other groups of the level, whose cross terms can shrink the gap;
+            corrected: J_mu^T J_nu = 0, or with those terms added. Controls: twice the rate, J^T J
+            = 2.25 I, a path polarity of 0 (no growth), cross terms left out or of the other sign.
     """
     count, rate = max(4, min(t.share(3), 8)), 0.5
     common: Shared = {"controls": pooled, "draws": 3 * count}

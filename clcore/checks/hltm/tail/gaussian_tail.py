@@ -62,7 +62,7 @@ def lem8(t: Trial) -> None:
 
     Given   c in [0.1, 100], gamma in [0, 1), near 0 and 1 too; the probability by quadrature.
     Claim   P(y_+ >= sqrt c, y_- >= 0) >= exp(-c/2) (1 - gamma^2)^(1/2) R^(c, gamma)/(2 pi), R^ of
-            Eq. 121, for correlation -gamma.
+            Eq. 121, for correlation -gamma: both in logarithms.
     Fails   as printed, at every gamma > 0 for c >= 1. Corrected: exp(-c/(2 (1 - gamma^2))).
             Controls: without (1 - gamma^2)^(1/2), without 1/(2 pi), R^ at gamma = 0.
     """
@@ -75,7 +75,7 @@ def lem8(t: Trial) -> None:
     )
 
     def fill(part: Part, bound: Array) -> Part:
-        """What the bound, a logarithm, has over the probability."""
+        """By how much the bound, a logarithm, is above that of the probability."""
         part.add(_over(bound, tail))
         part.breaks("without sqrt(1 - gamma^2)", _over(bound - root, tail)[usual])
         part.breaks("without 1/2 pi", _over(bound + np.log(2 * np.pi), tail))
@@ -120,10 +120,10 @@ def eq113(t: Trial) -> None:
     """Precision matrix, quadratic form, determinant of the Gaussian pair (Eq. 113).
 
     Given   gamma in [0.1, 0.95], c in [0.1, 100], y_0 = (sqrt c, 0).
-    Claim   Sigma_y^-1 = [[1, gamma], [gamma, 1]]/(1 - gamma^2), y_0^T M y_0 = c, det^(1/2) M = (1
-            - gamma^2)^(-1/2): each against numpy's solvers.
-    Fails   the quadratic form as printed; corrected: c/(1 - gamma^2). Controls: -gamma, without
-            1/(1 - gamma^2), the determinant of Sigma_y.
+    Claim   M = Sigma_y^-1 = [[1, gamma], [gamma, 1]]/(1 - gamma^2), y_0^T M y_0 = c, det^(1/2) M
+            = (1 - gamma^2)^(-1/2): each against numpy's solvers.
+    Fails   the quadratic form as printed; corrected: c/(1 - gamma^2). Controls: M with -gamma or
+            without 1/(1 - gamma^2), c (1 - gamma^2), the determinant of Sigma_y.
     """
     c, gamma = 10 ** t.rng.uniform(-1, 2, t.draws), t.rng.uniform(0.1, 0.95, t.draws)
     one, less = np.ones(t.draws), 1 - gamma**2
@@ -179,8 +179,9 @@ def _steck(h: Array, k: Array, gamma: Array, sign: float = 1.0) -> Array:
 def eq115(t: Trial) -> None:
     """Lower bound on the Mills ratio of two Gaussians (Steck 1979) (Eqs. 114-119).
 
-    Given   gamma < 0.995, y_0 = (sqrt c, 0) as used, and any y_0 >= 0; the probability by
-            quadrature.
+    Given   gamma < 0.995, y_0 = (h, k): (sqrt c, 0) as used, sqrt c in [0.3, 4], and any k in [0,
+            3]; k1 = (h + gamma k)/sqrt(1 - gamma^2), k2 the same with h and k exchanged, e(y)
+            = 1/r(y) - y; the probability by quadrature.
     Claim   R(y_0, M) >= (1 - gamma^2) max[r(k1) r(k2 + gamma e(k1)), r(k2) r(k1 + gamma e(k2))], r
             the Mills ratio.
     Fails   for sqrt(1 - gamma^2) in place of 1 - gamma^2, and for correlation +gamma in the
@@ -192,7 +193,7 @@ def eq115(t: Trial) -> None:
     usual, half = use & (gamma > 0.05), np.log1p(-(gamma**2)) / 2
     for name, k in (("as used", 0 * h), ("any y_0", t.rng.uniform(0, 3, len(h)))):
         part = t.part(name, 1e-9, controls=pooled)
-        # In logarithms: R(y_0, M) by its probability, and the bound above it.
+        # In logarithms: R(y_0, M), `left`, from the probability; by how much the bound exceeds it.
         tail = log_orthant(h, k, gamma)
         left = np.log(2 * np.pi) + half + tail + _quadratic_form(h, k, gamma) / 2
         over = (2 * half + _steck(h, k, gamma) - left)[use]
@@ -221,7 +222,7 @@ def eq121(t: Trial) -> None:
     use = gamma < 0.99  # beyond, 1/r - y has lost too many digits of float64
     r_hat = np.log(gaussian_tail.r_hat(*tensors(c, gamma)).numpy())
 
-    # R-hat is the larger of two products.
+    # R-hat by the library, against the larger of two products by scipy.
     products = _products(h, 0 * h, gamma)
     largest = np.maximum(*products)
     defined = t.defines("R-hat", ROUNDING, controls=pooled).add(np.abs(r_hat - largest)[use])
@@ -229,7 +230,8 @@ def eq121(t: Trial) -> None:
     one_factor = np.log(scipy_mills(h / np.sqrt(1 - gamma**2)))
     defined.breaks("one factor", np.abs(one_factor - largest)[use])
 
-    # Eq. 122 is a lower bound. Its quadratic form is ill-conditioned as gamma nears 1.
+    # Eq. 122 is a lower bound of the probability, in logarithms. Its quadratic form is
+    # ill-conditioned as gamma nears 1.
     eq122 = -np.log(2 * np.pi) - half - _quadratic_form(h, 0 * h, gamma) / 2 + 2 * half + r_hat
     bound = t.part("Eq. 122", 1e-9, controls=pooled).add(_over(eq122, tail))
     bound.breaks("without (1 - gamma^2)", _over(eq122 - 2 * half, tail)[usual])

@@ -78,8 +78,8 @@ def eq124(t: Trial) -> None:
     """Bounds on the Mills ratio with square roots (Soranzo and Epure) (Eq. 124).
 
     Given   y in [0.001, 1000], 60 digits.
-    Claim   r falls, and 2/(sqrt(y^2 + 4) + y) < r(y) < 4/(sqrt(y^2 + 8) + 3y): relative distances
-            times their decay, strictly.
+    Claim   r falls, and 2/(sqrt(y^2 + 4) + y) < r(y) < 4/(sqrt(y^2 + 8) + 3y), strictly: the
+            relative distances, times 1 + y^4 and 1 + y^6 as they decay, are 0.02 or more.
     Fails   for 3 in place of 4, 9 in place of 8; falling for y r(y).
     """
     count, root = min(t.draws, 60) + 3, mpmath.sqrt
@@ -112,7 +112,8 @@ def eq125(t: Trial) -> None:
 
     Given   y in [0.001, 1000], 60 digits; e(y) = 1/r(y) - y.
     Claim   y/(1 + y^2) < r(y) < 1/y, 0 < e(y) < 1/y, and y^2 |1 - y r(y)| <= 1, so r ~ 1/y.
-    Fails   for y/(1/2 + y^2), 1/(y + 1/(2y)), e < 1/(2y), 1/r - 2y, r ~ 1/(2y).
+    Fails   for y/(1/2 + y^2) below r, 1/(y + 1/(2y)) above it, e < 1/(2y), 1/r - 2y in place of e,
+            r ~ 1/(2y).
     """
     count = min(t.draws, 60) + 3
     ratio = t.part("r", -0.05, controls=worst, draws=count)
@@ -124,13 +125,13 @@ def eq125(t: Trial) -> None:
         def each(formula: Callable) -> Array:
             return _each(pairs, formula)
 
-        # y/(1 + y^2) < r(y) < 1/y.
+        # y/(1 + y^2) < r(y) < 1/y: relative distances, times what keeps them away from 0.
         ratio.add(each(lambda y, r: (y / (1 + y**2) / r - 1) * (1 + y**4)))
         ratio.breaks("y/(1/2 + y^2)", each(lambda y, r: (y / (y**2 + 0.5) / r - 1) * (1 + y**4)))
         ratio.add(each(lambda y, r: (y * r - 1) * (1 + y**2)))
         ratio.breaks("1/(y + 1/2y)", each(lambda y, r: (r * (y + 1 / (2 * y)) - 1) * (1 + y**2)))
 
-        # 0 < e(y) < 1/y, e(y) = 1/r(y) - y.
+        # 0 < e(y) < 1/y, e(y) = 1/r(y) - y: the same, of y e(y), which is between 0 and 1.
         excess.add(each(lambda y, r: (y * (1 / r - y) - 1) * (1 + y**2)))
         excess.breaks("e < 1/2y", each(lambda y, r: (2 * y * (1 / r - y) - 1) * (1 + y**2)))
         excess.add(each(lambda y, r: -(y * (1 / r - y)) / min(y, 1)))
@@ -147,9 +148,11 @@ def eq126(t: Trial) -> None:
     """Asymptote of the factor R̂ for γ near 1 and large c (Eq. 126).
 
     Given   gamma in [0.5, 1), c in [10, 10^6]; then gamma = 10^-6 and 0.
-    Claim   R^ ~ 1/(k1 k2) = (1 - gamma^2)/(gamma c): k2^2 |ratio - 1| stays bounded; near gamma
-            = 0 R^ hardly changes, and the asymptote blows up.
-    Fails   without gamma, without a factor 1 + gamma, for half of it; the blow-up at gamma = 0.99.
+    Claim   R^ ~ 1/(k1 k2) = (1 - gamma^2)/(gamma c), k1 = sqrt(c/(1 - gamma^2)), k2 = gamma k1:
+            k2^2 |ratio - 1| stays bounded (by 4); near gamma = 0 R^ hardly changes, and the
+            asymptote blows up.
+    Fails   for 1/(k1 k2) without gamma; the asymptote without a factor 1 + gamma or for half of it;
+            the blow-up at gamma = 0.99.
     """
     c = 10 ** t.rng.uniform(1, 6, t.draws)
     gamma = np.concatenate([[0.99], 1 - 10 ** t.rng.uniform(-4, -0.3, t.draws - 1)])
@@ -157,7 +160,7 @@ def eq126(t: Trial) -> None:
     pair = tensors(c, gamma)
     library = gaussian_tail.asymptote(*pair)
 
-    # 1/(k1 k2) = (1 - gamma^2)/(gamma c).
+    # 1/(k1 k2) by the library against (1 - gamma^2)/(gamma c).
     printed = (1 - gamma**2) / (gamma * c)
     forms = t.part("two forms of it", 1e-10, controls=pooled).add(ref.relative(library, printed))
     forms.breaks("without gamma", ref.relative(library, gamma * printed))
@@ -186,10 +189,10 @@ def eq127(t: Trial) -> None:
     """The factor R̂ vanishes as γ tends to 1 or c to infinity (Eq. 127).
 
     Given   gamma = 1 - 10^-k at fixed c, and c = 10^k at fixed gamma (0 too), k <= 8.
-    Claim   R^ falls at every step, to 10^-6 and 10^-3; the exact probability tends to 0 as gamma
-            -> 1.
-    Fails   for kappa without its growth (sqrt c, no c, c/(1 + c)), for c/(1 - gamma) fixed, for
-            correlation +gamma.
+    Claim   R^ falls at every step, to 10^-6 as gamma -> 1 and 10^-3 as c -> infinity; the exact
+            probability tends to 0 as gamma -> 1.
+    Fails   gamma -> 1 for kappa = sqrt c, or with c/(1 - gamma) fixed; the probability for
+            correlation +gamma; c -> infinity for kappa without c, or of c/(1 + c).
     """
     draws, root = t.draws, np.sqrt
     c = 10 ** t.rng.uniform(-1, 2, draws)
@@ -198,7 +201,7 @@ def eq127(t: Trial) -> None:
 
     # gamma -> 1 at fixed c: R^ ends near 0.
     end = t.part("gamma to 1", 1e-6, controls=pooled).add(values[-1])
-    r = scipy_mills(root(c))  # at z_1 = kappa + gamma (1 / r - kappa), gamma = 1, the other factor
+    r = scipy_mills(root(c))  # R^ is then r(kappa) r(z), z = kappa + gamma (1/r - kappa), gamma = 1
     end.breaks("kappa = sqrt c", r * scipy_mills(root(c) + 1 / r - root(c)))
 
     # It falls at every step on the way.

@@ -48,7 +48,8 @@ def _dependence(w: tr.World, condition: bool) -> Array:
 def eq14(t: Trial) -> None:
     """Symmetric binary hierarchical latent tree model (SB-HLTM) (Eq. 14).
 
-    Given   random SB-HLTM trees, all joint states enumerated, roots of any polarity.
+    Given   four SB-HLTM trees of random polarities, all joint states enumerated; for the posterior
+            roots of any polarity.
     Claim   P(1|1) = P(0|0) = (1 + rho)/2 on every edge, siblings are independent given the parent;
             rho = +-1 leaves no randomness; at rho = 0 the posterior of z_0 can only be uniform.
     Fails   the posterior, where the root is not uniform; corrected: it is the prior. Controls:
@@ -57,12 +58,12 @@ def eq14(t: Trial) -> None:
     count = min(t.share(4), 4)
     worlds = tr.worlds(t.rng, count, 1)
 
-    # P(1|1) = P(0|0) = (1 + rho)/2 on every edge, from the joint states.
+    # P(1|1) and P(0|0) on every edge, from the joint states, against (1 + rho)/2.
     edges = t.defines("transitions", 1e-13, controls=typical, draws=len(tr.SHAPES) * count)
     for parents in tr.SHAPES:
         rho, n = tr.signed(t.rng, count, len(parents) - 1), len(parents)
         z, chance = tr.enumerate_states(lt.binary(lt.tree(parents), torch.from_numpy(rho), 0.3))
-        ones = np.concatenate([z, 1 - z], -1)  # of z = 1, and of z = 0 n later
+        ones = np.concatenate([z, 1 - z], -1)  # whether z = 1; n columns later, whether z = 0
         both = np.einsum("ds,sa,sb->dab", chance, ones, ones, optimize=True)
         for node, parent in enumerate(parents[1:], 1):
             found = np.stack(
@@ -78,12 +79,13 @@ def eq14(t: Trial) -> None:
     apart.add(*(_dependence(w, True) for w in worlds))
     apart.breaks("parent not given", *(_dependence(w, False) for w in worlds))
 
-    # rho = +-1 leaves no randomness.
+    # rho = +-1 leaves no randomness: P (1 - P) of every transition is 0.
     sure = t.part("no randomness at rho = +-1", 0.0, controls=pooled)
     sure.add(_randomness(t.rng, count, 1.0))
     sure.breaks("|rho| = 0.95", _randomness(t.rng, count, 0.95))
 
-    # At rho = 0 the posterior of z_0 is its prior, which need not be uniform.
+    # At rho = 0 the posterior of z_0, from the joint states, against 1/2 (printed), and against its
+    # prior, which need not be uniform.
     name = "posterior at rho = 0"
     printed, mended = (form(name, 1e-12, controls=typical) for form in (t.part, t.corrected))
     for parents in tr.SHAPES:
@@ -139,11 +141,12 @@ def _sinkhorn(rng: np.random.Generator, draws: int, rows: int, columns: int) -> 
 def def3(t: Trial) -> None:
     """Transition-regularised latent tree model (TR-HLTM) (Definition 3).
 
-    Given   random stochastic matrices of several shapes, regular ones by Sinkhorn and by the
-            library.
+    Given   random stochastic matrices P, m_mu x m_nu, of six shapes; regular ones by Sinkhorn and
+            by the library.
     Claim   C = P - 1 1^T/m_nu has C 1 = 0 for every stochastic P, and 1^T C = 0 just where columns
             sum to m_mu/m_nu; square ones are then doubly stochastic; regular ones exist for all m.
-    Fails   for rows that sum to 1.1, for m_nu/m_mu, for generic stochastic P.
+    Fails   for rows that sum to 1.1; for m_nu/m_mu in place of m_mu/m_nu; regular and doubly
+            stochastic: for generic stochastic P, whose columns have other sums.
     """
     rows_sum = t.part("C 1 = 0", 1e-13)
     condition = t.part("the real condition", 1e-13)
@@ -159,7 +162,8 @@ def def3(t: Trial) -> None:
             rows_sum.add(_largest_sum(P, -1))
         rows_sum.breaks("rows sum to 1.1", _largest_sum(1.1 * generic, -1))
 
-        # 1^T C = 1^T P - m_mu/m_nu, which is 1, turned over too, where the matrix is square.
+        # 1^T C against the column sums of P, by a loop, minus m_mu/m_nu. The control turns this
+        # ratio over, which changes nothing where P is square.
         for P in (generic, by_sinkhorn, ours):
             found, sums = (
                 _deviation(P).sum(-2),
@@ -212,14 +216,15 @@ def lem6(t: Trial) -> None:
 
     Given   chains of three to seven nodes with 2..5 states, transitions as Definition 3.
     Claim   P along the path is 1 1^T/m_alpha plus the product of the C's: against marginalisation
-            of all joint states, for one step (Eq. 98) and more (Eq. 99).
-    Fails   for transitions that are stochastic but not regular, and for 1/m of the upper node.
+            of all joint states, for two edges (Eq. 98) and more (Eq. 99).
+    Fails   for transitions that are stochastic but not regular, and for 1/m of the upper node,
+            which has another number of states.
     """
     two, more = (t.part(name, 1e-13, controls=typical) for name in ("Eq. 98", "Eq. 99"))
     for states, regular in product(CHAINS, (True, False)):
         model, last = _chain(t.rng, min(t.draws, 60), states, regular), len(states) - 1
 
-        # P along the path, by the formula and by all joint states.
+        # P along the path by all joint states, `summed`; errors of the formula and of the library.
         summed = _summed(model)
         C = np.eye(states[0])
         for node in range(1, len(states)):
@@ -251,11 +256,12 @@ def lem7(t: Trial) -> None:
     """A TR-HLTM with binary latents is an SB-HLTM (Lemma 7, Eq. 102).
 
     Given   binary transitions of any polarity, +-1 among them; binary regular ones by Sinkhorn and
-            by the library.
+            by the library; for the entries rho in [-2, 2].
     Claim   Eq. 14 is 1 1^T/2 + C with C = rho q q^T/2, which is regular; of the four linear
             constraints one is redundant and one parameter is free; a binary regular P is symmetric
             as Eq. 14; entries are in [0, 1] just for |rho| <= 1.
-    Fails   without 1/2, without the columns' constraints, for generic P, for |rho| <= 1/2.
+    Fails   for C without its 1/2, without the columns' constraints, for generic P, for |rho| <= 1/2
+            in place of 1.
     """
     # Eq. 14 is 1 1^T/2 + C with C = rho q q^T/2, which is regular.
     rho = t.rng.uniform(-1, 1, (t.draws, 4))
@@ -266,14 +272,15 @@ def lem7(t: Trial) -> None:
     forward = t.part("SB is TR", 1e-15, draws=4 * t.draws)
     forward.add(absolute(P, 0.5 + C), sums).breaks("no 1/2", absolute(P, 0.5 + 2 * C))
 
-    # Of the four constraints, both rows of C and both columns, one is redundant; one entry is free.
+    # Rows and columns of C sum to 0: of these four constraints on four entries one is redundant
+    # (rank 3), and any three leave one entry free.
     rows = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 1]])
     free = [4 - np.linalg.matrix_rank(np.delete(rows, k, 0)) for k in range(4)]
     count = t.part("4 constraints, 1 redundant, 1 free", 0.0, draws=5)
     count.add(abs(4 - np.linalg.matrix_rank(rows) - 1) + max(abs(f - 1) for f in free))
     count.breaks("without the columns' two", abs(4 - np.linalg.matrix_rank(rows[:2]) - 1))
 
-    # A binary regular P is symmetric as Eq. 14.
+    # A binary regular P is Eq. 14 with rho = 2 P(1|1) - 1.
     back = t.part("binary TR is SB", 1e-12, controls=pooled)
     by_sinkhorn = _sinkhorn(t.rng, t.draws, 2, 2)
     by_library = lt.regular_transition(tr.keys(t.rng, t.draws), 2, 2).numpy()
@@ -281,7 +288,7 @@ def lem7(t: Trial) -> None:
     back.add(*(absolute(P, _symmetric(2 * P[:, 1, 1] - 1)) for P in (by_sinkhorn, by_library)))
     back.breaks("generic", absolute(generic, _symmetric(2 * generic[:, 1, 1] - 1)))
 
-    # Entries are in [0, 1] just for |rho| <= 1.
+    # Entries are in [0, 1] just for |rho| <= 1: we count where the two disagree.
     grid = np.concatenate([[-1, 1], t.rng.uniform(-2, 2, 20 * t.draws)])
     entries = 0.5 + grid[:, None, None] / 2 * np.outer(Q, Q)
     valid = ((entries >= 0) & (entries <= 1)).all((-1, -2))
@@ -297,12 +304,13 @@ def eq103(t: Trial) -> None:
 
     Given   random pairs of polarities in [-1, 1].
     Claim   C(rho) C(rho') = q q^T q q^T rho rho'/4 = q q^T rho rho'/2 = C(rho rho').
-    Fails   for q^T q = 1, and for the mean of the polarities.
+    Fails   for q^T q = 1 in place of 2, and for the mean of the polarities.
     """
     a, b = t.rng.uniform(-1, 1, (2, t.draws * 10))
     low, high = (lt.deviation(lt.transition(torch.from_numpy(v))).numpy() for v in (a, b))
     end = lt.deviation(lt.transition(torch.from_numpy(a * b))).numpy()
     qq, scale = np.outer(Q, Q), (a * b)[:, None, None]
+    # Each member against `end`, C of the transition with the polarity rho rho'.
     part = t.part("", 1e-15, controls=pooled, draws=10 * t.draws)
     part.add(*(absolute(m, end) for m in (low @ high, qq @ qq / 4 * scale, qq / 2 * scale)))
     part.breaks("q^T q = 1", absolute(qq / 4 * scale, end))
@@ -321,13 +329,15 @@ def standard_errors(found: Array, expected: Array, n: int) -> Array:
 def eq177(t: Trial) -> None:
     """Polarity between distant latents is the product along the path (Eqs. 177, 180).
 
-    Given   random SB-HLTM trees of depth 2 to 8, polarities of both signs.
+    Given   four small SB-HLTM trees; complete ones of depth 2, 4, 8; random polarities of both
+            signs.
     Claim   rho_0mu, 2 P(z_mu = 1|z_0 = 1) - 1, is the product of the polarities along the path: by
             enumeration in small trees, by products of transition matrices in deep ones, and in
             samples within 7 standard errors.
-    Fails   without signs, without an edge, for the least polarity of the path.
+    Fails   in small trees without signs or the last edge; in deep ones for P(1|0), of the other
+            sign, and in the proof for one of two edges alone; in samples for the sign reversed.
     """
-    # Small trees, by enumeration.
+    # Small trees: the library's products, and 2 P(1|1) - 1 from the joint states.
     small = t.part("small trees", 1e-13, controls=typical)
     for w in tr.worlds(t.rng, min(t.share(4), 15), 1):
         ours = lt.path_polarity(w.model.tree, torch.from_numpy(tr.rho(w))).numpy()
@@ -346,14 +356,14 @@ def eq177(t: Trial) -> None:
         rho = tr.signed(t.rng, total, leaf, 0.7)
         ours = lt.path_polarity(tree, torch.from_numpy(rho))[:, leaf].numpy()
 
-        # Deep trees, by products of transition matrices.
+        # Deep trees: the library's product, and 2 P(1|1) - 1 by products of transition matrices.
         P = np.eye(2)
         for node in lt.path(tree, leaf)[1:]:
             P = P @ _symmetric(rho[:, node - 1])
         deep.add(absolute(ours, 2 * P[:, 1, 1] - 1))
         deep.breaks("P(1 | 0)", absolute(ours, 2 * P[:, 0, 1] - 1))
 
-        # Samples, of all but the deepest.
+        # Samples, but of the deepest: in what share root and leaf agree, against (1 + rho)/2.
         if depth < 8:
             z = lt.sample(tr.keys(t.rng, total), lt.binary(tree, torch.from_numpy(rho)), SAMPLES)
             same = (z[..., 0] == z[..., leaf]).double().mean(-1).numpy()[:, None]

@@ -33,7 +33,7 @@ def eq95(t: Trial) -> None:
     """Mean activations given a latent, through transition matrices (Eqs. 95-97).
 
     Given   categorical trees (2..4 states) with random ReLU units, all joint states enumerated.
-    Claim   E[f_k|z_mu] = P_{mu nu} v_k, and V w_j = E[pre-activation of j|z_mu].
+    Claim   E[f_k|z_mu] = P_{mu nu} v_k, the columns of V; V w_j = E[pre-activation of j|z_mu].
     Fails   Eq. 97 as typeset, with f_j after the ReLU (a misprint); for columns of P in reverse,
             for means given the root.
     """
@@ -42,7 +42,7 @@ def eq95(t: Trial) -> None:
     summed = t.part("Eq. 97", 1e-13, controls=pooled, draws=3 * count)
     for w in categorical(t.rng, count):
         for mu in tr.inner(w):
-            # E[f_k|z_mu] = P_{mu nu} v_k.
+            # P_{mu nu} v_k by the library, `up`, against E[f_k|z_mu] by the joint states.
             up, _ = tree_nets.children_moments(w.model, w.groups, mu)
             exact, flipped = tr.given(w, mu, tr.fed(w, mu)), []
             for child in tr.below(w, mu):
@@ -51,7 +51,7 @@ def eq95(t: Trial) -> None:
             lifted.add(absolute(up, exact))
             lifted.breaks("columns of P reversed", absolute(torch.cat(flipped, -1), exact))
 
-            # V w_j = E[pre-activation of j|z_mu].
+            # V w_j, V = `up`, against E[pre-activation of j|z_mu] by the joint states.
             sums = (up @ w.weights[mu].mT).numpy()
             summed.add(absolute(sums, tr.given(w, mu, w.pre[mu])))
             active = absolute(sums, tr.given(w, mu, w.out[mu]))
@@ -66,9 +66,10 @@ def eq95(t: Trial) -> None:
 def eq136(t: Trial) -> None:
     """Children's means given a latent, and the pre-activation gap (Eqs. 131-138).
 
-    Given   SB-HLTM trees with random ReLU units, polarities of both signs, enumerated.
+    Given   SB-HLTM trees with random ReLU units, polarities of both signs, enumerated; a_mu = [rho
+            s_k], vbar_k and s_k the mean and half the difference of v_k(1) and v_k(0).
     Claim   u+- = vbar +- a_mu, mean pre-activations w_j^T u+-, and their gap 2 w_j^T a_mu.
-    Fails   without polarities; the gap without its 2.
+    Fails   for s in place of a_mu, without polarities; the gap without its 2.
     """
     count = min(t.share(4), 15)
     means = t.part("conditional means", 1e-13, controls=pooled, draws=4 * count + 1)
@@ -81,7 +82,8 @@ def eq136(t: Trial) -> None:
             a, exact = rho * s, tr.given(w, mu, tr.fed(w, mu))
             pre, weights = tr.given(w, mu, w.pre[mu]), w.weights[mu].numpy()
 
-            # u+- = vbar +- a_mu; the mean pre-activations are w_j^T u+-.
+            # vbar +- a_mu against E[f_k|z_mu]; a_mu by the library; w_j^T u+- against the mean
+            # pre-activations.
             u, bare = (np.stack([middle - v, middle + v], 1) for v in (a, s))
             means.add(absolute(u, exact)).breaks("no polarity", absolute(bare, exact))
             means.add(absolute(tree_nets.child_selectivity(w.model, w.groups, mu), a))
@@ -111,7 +113,7 @@ def rem9(t: Trial) -> None:
     noise = t.part("leaves, variance", 1e-15, controls=pooled, draws=4 * count)
     for w in tr.worlds(t.rng, count, 3):
         for leaf in lt.leaves(w.model.tree):
-            # |s_k| = (1 - 0)/2, and 1 where a leaf is shown as 2 z - 1.
+            # |s_k| = (1 - 0)/2 by the joint states, and 1 where a leaf is shown as 2 z - 1.
             s, signed = (_selectivity(w, leaf, f) for f in (w.out[leaf], 2 * w.out[leaf] - 1))
             printed.add(np.abs(s - 1)).fails_by(np.full(count, 0.5))
             size.add(np.abs(s - 0.5), np.abs(signed - 1))
@@ -126,7 +128,7 @@ def rem9(t: Trial) -> None:
         size.breaks("a hidden unit", np.abs(s - 0.5))
         noise.breaks("hidden units", tr.spread(w, mu, w.out[mu]).reshape(count, -1).max(-1))
 
-    # |s_j| often falls from layer to layer.
+    # |s_j| often falls from layer to layer: in half of cases or more, at all three scales.
     seeds = 30 if t.draws < 60 else 100
     often = t.part("|s_j| often goes down", 0.5, ">=", draws=seeds)
     often.add(*(_falls(t.rng, seeds, scale) for scale in (3**-0.5, 1.0, 2**0.5)))

@@ -112,7 +112,7 @@ def eq158(t: Trial) -> None:
     """Bound on the conditional variance of a pre-activation (Eqs. 155-159).
 
     Given   SB-HLTM trees with ReLU nets, uniform weights, sigma_w = 1, enumerated; one unit a
-            latent, then several.
+            latent, then several, in drawn nets and in built ones with the largest weights.
     Claim   V[pre_j|z_mu] = sum_k w_jk^2 V[f_k|z_mu]; the variance of v_k(z_nu) given z_mu is s_k^2
             (1 - rho^2); so V[pre_j|z_mu], and V[f_j|z_mu], are at most 3 sigma_w^2 (sigma_l^2
             + sum_k s_k^2 (1 - rho^2)/n).
@@ -128,15 +128,16 @@ def eq158(t: Trial) -> None:
     bound = t.part("Eqs. 158, 159, one unit per latent", 1e-13, controls=worst, **alone)
     for w in _worlds(t.rng, count, several=False):
         for mu in tr.inner(w):
-            # The variance of v_k(z_nu) given z_mu.
+            # The variance of v_k(z_nu) given z_mu, by the formula and by the joint states.
             _of_two_values(w, mu, two)
 
-            # One unit per latent: the sum over units, and that over latents, which is the same.
+            # V[pre_j|z_mu] by the joint states against the sum over units, and that over latents,
+            # which is the same for one unit per latent.
             (by_units, by_latents), exact = _sums(w, mu), _own_variance(w, mu, w.pre)
             summed.add(absolute(by_units, exact), absolute(by_latents, exact))
             summed.breaks("variances doubled", absolute(2 * by_units, exact))
 
-            # Variances before and after the ReLU above the bound.
+            # By how much variances before and after the ReLU exceed the bound.
             limit, _ = _bound(w, mu)
             for V in (exact, _own_variance(w, mu, w.out)):
                 bound.add(_above(V, limit))
@@ -159,7 +160,8 @@ def eq158(t: Trial) -> None:
             sums.corrected.add(absolute(by_latents, exact))
             sums.breaks("variances doubled", absolute(2 * by_units, exact))
 
-            # Above the printed bound; corrected, every child's term as often as there are units.
+            # Excess over the printed bound; over the corrected one, with every child's term as
+            # often as its latent has units.
             printed, corrected = _bound(w, mu)
             for V in (exact, _own_variance(w, mu, w.out)):
                 bounds.printed.add(_above(V, printed))
@@ -199,7 +201,8 @@ def eq163(t: Trial) -> None:
     """Upper bound on a lucky node's activation when its latent is off (Eqs. 160-163).
 
     Given   SB-HLTM trees with ReLU nets, uniform weights, sigma_w = 1, enumerated, one unit a
-            latent, then several; nodes whose mean pre-activation given z_mu = 0 is negative.
+            latent, then several (drawn and built nets); nodes whose mean pre-activation given z_mu
+            = 0 is negative.
     Claim   v_j(0) <= sd(pre_j|z_mu = 0) (Eqs. 160-162) <= sigma_w sqrt(3 sigma_l^2 + 3 sum_k s_k^2
             (1 - rho^2)/n) (Eq. 163), v_j by enumeration.
     Fails   Eq. 163 with several units per latent; corrected: each child's term as often as its
@@ -223,7 +226,8 @@ def eq163(t: Trial) -> None:
         bound.add(np.maximum(sd, post) - root)
         bound.breaks("a third of the bound", sd - root / 3)
 
-        # With several units per latent it is not; corrected, with each child's term as often.
+        # With several units per latent it is not; corrected (`wider`), with each child's term as
+        # often as its latent has units. The counterexample's numbers by enumeration and by hand.
         if several:
             _, own, _, limit, _ = _units([_adversarial(10, 10)])[:, 0]
             bound.says(over=(post - root).max(), own=own, limit=limit)
