@@ -307,7 +307,7 @@ def eq177(small: Part, deep: Part, sampled: Part) -> None:
     above, below = ts.edge(r1), ts.edge(r2)
     deep.proves(
         exact.equal(above * below, ts.edge(r1 * r2)),
-        breaks={"the least polarity": exact.equal(above * below, ts.edge(r2))},
+        breaks={"one of the two polarities alone": exact.equal(above * below, ts.edge(r2))},
         at="one edge more, from any path",
     )
     agree = ts.mean(law, lambda z: sympy.Integer(z[0] == z[4]))
