@@ -330,7 +330,8 @@ def eq78(t: Trial) -> None:
 
     Given   L_nce, H = 1, finite sets of views: generic, one view only, f(x) near f(x'').
     Claim   E|dF/dr_- (r_- - r_-^0)|, with the slope of Eq. 72's point, is at most {|f(x) - f(x'')|
-            (sigma + sigma'' + c_0 + c_0'') + sigma^2 + sigma''^2}/tau^2, pair by pair; sigma^2 = tr V_aug[f].
+            (sigma + sigma'' + c_0 + c_0'') + sigma^2 + sigma''^2}/tau^2, pair by pair;
+            sigma^2 = tr V_aug[f].
     Fails   where views are further from their sample than the braces allow (any offset, as
             printed). Corrected: c_0(x)^2 + c_0(x'')^2 added, c_0 = |f(x) - E_aug f|; as printed it
             holds while that is at most three times the braces. Control: no c_0 at all.

@@ -177,6 +177,7 @@ def eq40(t: Trial) -> None:
             minus, plus = (nets.times((K1 + s * K2).swapaxes(1, 2), w) for s in (-1, 1))
             library = nets.one(cn.distance_gradient(*pair.traces, layer=layer))
             across = dw.vec(nets.weight_gradient(pair, layer, both=True))
+            # Eq. 40 by both connections, and the library's gradient, against complex steps.
             for ours in (nets.times(K1, minus), library):
                 first.add(relative(ours, expected, floor))
             first.breaks("through both towers", relative(across, expected, floor))
@@ -246,7 +247,7 @@ def eq28(t: Trial) -> None:
         value.add(relative(rn, extra), relative(rn, 1 - cosine))
         value.breaks("r for r_n", relative(nets.half(f, g), extra))
 
-        # Q = I - f f^T of the unit f is a projection of rank n_L - 1: Q^2 = Q = Q^T, eigenvalues 0, 1, ..., 1.
+        # Q = I - f f^T of the unit f is a projection of rank n_L - 1, by Q^2 = Q = Q^T and spectrum.
         Q, u = nets.one(cn.projector(pair.traces[0].output)), f / size_f
         outer, raw = u[:, :, None] * u[:, None, :], f[:, :, None] * f[:, None, :]
         target = np.r_[0.0, np.ones(f.shape[1] - 1)]

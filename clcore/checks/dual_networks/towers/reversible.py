@@ -372,7 +372,7 @@ def rem8(t: Trial) -> None:
             V = [nets.one(cn.transitions(net, layer)[0]) for net in traces]
             gap = nets.times(V[0], pre[0]) - nets.times(V[1], pre[1])
             part.add(relative(nets.times(V[0].swapaxes(1, 2), gap), slope, floor))
-            part.add(relative(gap, delta, floor))
+            part.add(relative(gap, delta, floor))  # V_l pre_l = f_L, one tower minus the other
             if rest:
                 for what, skip in (("no skip", 0), ("no gates", np.eye(d))):
                     chain = reduce(np.matmul, [top, *(skip + o @ i for i, o in reversed(rest))])
