@@ -247,7 +247,7 @@ def eq28(t: Trial) -> None:
         value.add(relative(rn, extra), relative(rn, 1 - cosine))
         value.breaks("r for r_n", relative(nets.half(f, g), extra))
 
-        # Q = I - f f^T of the unit f is a projection of rank n_L - 1, by Q^2 = Q = Q^T and spectrum.
+        # Q = I - f f^T of the unit f is a projection of rank n_L - 1: Q^2 = Q = Q^T and spectrum.
         Q, u = nets.one(cn.projector(pair.traces[0].output)), f / size_f
         outer, raw = u[:, :, None] * u[:, None, :], f[:, :, None] * f[:, None, :]
         target = np.r_[0.0, np.ones(f.shape[1] - 1)]
