@@ -95,7 +95,7 @@ def weighted(at: Layer, xi: Array | torch.Tensor) -> torch.Tensor:
 
 
 def pulls(at: Layer, case: dw.Case, negatives: int = 1) -> torch.Tensor:
-    """How a loss pulls at pairs of views, by the library at numpy's outputs."""
+    """dE[loss]/dr(u, v) of all pairs of views, by the library at numpy's outputs."""
     return co.pulls(case.ours, torch.from_numpy(dw.output(at.net, at.x)), at.world, negatives)
 
 

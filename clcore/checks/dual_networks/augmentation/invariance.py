@@ -82,7 +82,7 @@ def ex2(t: Trial) -> None:
     Given   the two objects 11 and 101 at uniform positions on a ring of d = 4..50; views redraw
             the position; one linear neuron that sees the whole ring, K_1(x) = x, under L_simp.
     Claim   Kbar_1(z_0) = (2/d) 1 for both objects, so OP_1 = 0 and nothing is learned: the
-            library's operator, and the gradient of the enumerated loss at random w.
+            library's operator, and the gradient of the enumerated loss at random w. Both proved.
     Fails   the mean for 1/d; nothing learned for positions that are not uniform, and for a ReLU
             neuron.
     """
@@ -199,11 +199,17 @@ def library(d: int, bias: bool) -> torch.Tensor:
 def ex4(t: Trial) -> None:
     """A ReLU neuron with a local receptive field learns its pattern (Sec. 5.1, example 4).
 
-    Given   the two objects on a ring, a window of two, patterns 00, 01, 10, 11; w opens some.
-    Claim   K_1 = psi'(w^T x) x; if one pattern p is open, OP_1 = c_p x_p x_p^T, c_p = 1/(4 d^2).
-            With a bias each of the four can be the one, and it also works for several. Corrected:
-            for several if not all that can open the neuron do; the gap grows.
-    Fails   for several that are all; for a linear neuron.
+    Given   the two objects on a ring, d = 4..30, a ReLU neuron with a window of two, without and
+            with a bias; a pattern p of 00, 01, 10, 11 is open if w^T x_p > 0.
+    Claim   (1) K_1 = psi'(w^T x) x, by complex steps. (2) If one p alone is open, OP_1 = c_p x_p
+            x_p^T, c_p = 1/(4 d^2): against numpy's enumeration; with a bias each of the four can be
+            the one. (3) It works for several: OP_1 != 0. Corrected: if not all that can open the
+            neuron do; then a step multiplies the gap between the objects' mean outputs by 1 + alpha
+            |u_S|^2/(4 d^2), u_S the sum of +-x_p over open p, and it grows. (4) A quarter of
+            Gaussian starts or more have OP_1 != 0 (our bound; the paper has "high").
+    Fails   (1) as typeset, without x, and without the gate; (2) for c_p doubled and a linear
+            neuron; without a bias fewer than four can be alone; (3) for several that are all, and
+            for a linear neuron, which has OP_1 = 0; (4) for a linear neuron.
     """
     # K_1 = psi'(w^T x) x.
     x, w = t.rng.standard_normal((2, 20 * t.draws, 2))
@@ -252,6 +258,8 @@ def _single(t: Trial) -> None:
             operator.breaks("c_p twice as large", relative(own, 2 * printed))
             linear = tr.operator(w, library(d, bias), cn.LINEAR)
             operator.breaks("linear neuron", relative(linear, printed))
+    # How many of the four can be alone. Without a bias 00 has drive 0: only 01 and 10 can, and
+    # none with the other three below 0.
     strict = rings.starts(t.rng, 4000, False)[0] @ rings.vectors(False).T
     strictly = ((strict > 0).sum(1) == 1) & ((strict < 0).sum(1) == 3)
     starts = t.part("selective starts, with a bias", 4, ">=", draws=t.draws).add(len(found[True]))
@@ -265,9 +273,10 @@ def _amplified(change: Array, open_: Array) -> Array:
 
 
 def _several(t: Trial) -> None:
-    """Starts that two or more patterns open. What is learned is the gap between the objects, which
-    is u_S^T w / d; nothing, where all patterns that can open the neuron do. The change of the
-    answers to single patterns is reported."""
+    """Starts that two or more patterns open. What is learned is the gap between the objects' mean
+    outputs, u_S^T w / d, with u_S the sum of +-x_p over open patterns (signs of Eq. 12); nothing,
+    where all patterns that can open the neuron do, so that u_S = 0. The change of the answers to
+    single patterns is reported."""
     rate, d, name = 0.5, 6, "more than one pattern: something is learned"
     printed, mended = (form(name, 1e-9, ">=") for form in (t.part, t.corrected))
     factor = t.part("more than one pattern", 1e-12, controls=pooled, draws=t.draws)
@@ -279,7 +288,7 @@ def _several(t: Trial) -> None:
         x, X = rings.vectors(bias), rings.windows(d, bias)
         signed = np.array([1.0, -1.0, -1.0, 1.0])[:, None] * x
 
-        # The operator of all such starts, and of those that some pattern leaves closed.
+        # The operator's largest entry, of all such starts and of those with a pattern left closed.
         many = np.flatnonzero(open_.sum(1) >= 2)[: 20 * t.draws]
         size = np.abs(rings.operator(w[many], X)).max((1, 2))
         printed.add(size).fails_by(np.abs(open_[many] @ signed).max(1) ** 2 / (4 * d * d))

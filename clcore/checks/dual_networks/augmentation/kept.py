@@ -47,7 +47,7 @@ def rem6(t: Trial) -> None:
     Given   x = x(z_0, z') of 4 objects and 5 positions with random laws, a 3-layer ReLU net; views
             draw z' anew given z_0, from the data's law of it or from another one.
     Claim   V_x[E_view K_l] = V_z0[Kbar_l(z_0)] at every layer: x by x in numpy against z_0 by z_0
-            with the library's connections.
+            with the library's connections; proved.
     Fails   for views that move z' to a neighbouring value, without the average over views, for
             views that change z_0, and for uniform z_0.
     """
@@ -105,9 +105,9 @@ def ex1(t: Trial) -> None:
 
     Given   a linear neuron on R^10 = semantic (4) + nuisance (6) subspace; a view multiplies the
             nuisance part by a Gaussian matrix of mean 0, and keeps the rest.
-    Claim   Kbar_1(x) = Q^s x, of 4000 views within 6 standard errors; OP = Q^s V[x] Q^s, of views
-            with their mirror images exactly; its flow ends in the top eigenvector of that, and the
-            nuisance part of w stays as it is.
+    Claim   Kbar_1(x) = Q^s x, Q^s the projector on the semantic subspace, of 4000 views within 6
+            standard errors; OP = Q^s V[x] Q^s, of views with their mirror images exactly; its flow
+            ends in the top eigenvector of that, and the nuisance part of w stays as it is.
     Fails   for x itself or its nuisance part in place of Q^s x; for V[x] in place of OP, without
             the projection, and for views that are not averaged.
     """
@@ -132,7 +132,7 @@ def ex1(t: Trial) -> None:
         mean_view.breaks("x itself", np.abs(off[:, 4:] / error).max() / 6)
         mean_view.breaks("the nuisance part", np.abs(mean[:, :4]).max() / EXACT)
 
-        # OP = Q^s V[x] Q^s, of views with their mirror images.
+        # OP = Q^s V[x] Q^s: three views and their mirror images have the mean Q^s x exactly.
         drawn = sample[:3] @ basis.T
         mirrored = drawn - 2 * drawn @ drop @ drop.T
         images = torch.from_numpy(np.concatenate([drawn, mirrored])).transpose(0, 1)

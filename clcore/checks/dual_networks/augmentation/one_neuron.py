@@ -58,8 +58,8 @@ def _weighted(w: Array, x: Array, name: str, weight: Callable) -> Array:
 
 
 def _neurons(rng: np.random.Generator, count: int) -> Iterator[tuple]:
-    """(ring, the paper's example, activation, views, weights [count, k], the pattern that alone
-    opens a ReLU)."""
+    """(ring, the paper's example, activation, views, weights [count, k], the pattern, 01,
+    10 or 11, that alone opens a ReLU)."""
     signs = np.array([(1, 1, a, b) for a in (1, -1) for b in (1, -1)])  # two scrambled
     for d in RINGS:
         yield d, 2, "linear", rings.ring(d), rng.standard_normal((count, d)), None
@@ -76,7 +76,8 @@ def rem18(t: Trial) -> None:
     """InfoNCE and triplet losses work by similar principles (Sec. 5, after Assumption 1).
 
     Given   the neurons of examples 1 to 4 under InfoNCE and the soft triplet loss, their largest
-            output 0.001, 1 or 3 times sqrt(tau); the paper does not define "similar".
+            output 0.001, 1 or 3 times sqrt(tau) (1 for the operator); the paper does not define
+            "similar".
     Claim   Theorem 4's weighted operator, in place of Theorem 3's, (1) vanishes for a linear neuron
             (examples 2, 3) and (2) amplifies the pattern of a selective ReLU neuron (example 4):
             its quadratic form there is positive.
@@ -126,7 +127,8 @@ def rem18(t: Trial) -> None:
 
 
 def _turn() -> float:
-    """From which answer on, over sqrt(tau), InfoNCE lowers the answer to 10 alone, ring of 8."""
+    """The output at 10, over sqrt(tau), above which an update of InfoNCE lowers it, if 10 alone
+    opens the neuron; ring of 8."""
     x, low, high = rings.windows(8, False), 0.01, 5.0
     for _ in range(40):
         middle = (low + high) / 2
@@ -156,6 +158,8 @@ def rem19(t: Trial) -> None:
         w = np.where(np.prod(w, 1, keepdims=True) > 0, w * np.array([1.0, -1.0]), w)
         window.add(_largest(w, x, d))
         window.breaks("linear, window of two", _largest(w, x, d, "linear"))
+
+        # Reported: a ReLU on the whole ring, and whether 100 steps widen its gap.
         x, w = rings.ring(d), t.rng.standard_normal((count, d))
         whole.append(_largest(w, x, d))
         after = w

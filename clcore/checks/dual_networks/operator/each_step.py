@@ -82,12 +82,15 @@ def rem16(t: Trial) -> None:
     """Each layer is updated by a positive semi-definite operator, up to a residue (abstract,
     Secs. 1, 4).
 
-    Given   plain outputs; the large batch limit, or one batch of 2000; one tower, or both.
+    Given   two-layer ReLU nets, plain outputs, additive noise on views; the large batch limit
+            (finite worlds), or one batch of 2000; one tower, or both.
     Claim   under the simple loss, the soft triplet loss and InfoNCE a positive semi-definite
             operator gives every update, so that its cosine with the weights is positive. Corrected:
-            for the last two but for the residue theta of Theorem 4.
+            for the last two but for the residue theta of Theorem 4. With three negatives and views
+            that are the samples, InfoNCE's operator of both towers is positive semi-definite.
     Fails   with theta left in, where views are spread as far as samples; for normalised outputs,
-            small batches, and 2 r_+ - r_- (beta = 1); of one tower with several negatives.
+            batches of 4, and 2 r_+ - r_- (beta = 1); with three negatives for one tower, and with
+            augmentation.
 
     One update whose cosine is not positive refutes "each", so that the least is what counts there.
     """

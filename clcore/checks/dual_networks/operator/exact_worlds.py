@@ -100,7 +100,7 @@ def held_weights() -> tuple[Proof, Proof, Proof]:
 
 
 def held_slopes() -> Proof:
-    """Derivatives of Eq. 7's loss by its distances, r_+ first."""
+    """The derivatives of Eq. 7's loss by all of its distances sum to 0."""
     r, xi = poly.arrays(r=(4,), x=(3,))
 
     def total(loss: Any) -> Any:

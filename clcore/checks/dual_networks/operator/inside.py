@@ -30,7 +30,7 @@ def cor1(t: Trial) -> None:
             in {-0.5, 0, 0.2, 1}.
     Claim   -dL/dW_l by the first tower's weights is (-beta EV_l + VE_l) vec(W_l), EV the variance
             of views within samples, VE that of view means: against complex steps of the enumerated
-            loss. Through both towers it is exactly twice that. Both proved.
+            loss. Through both towers (at beta = 1) it is exactly twice that. Both proved.
     Fails   for EV and VE exchanged, the sign of beta, one tower's operator for both.
     """
     count = t.share(3)
@@ -88,8 +88,8 @@ def eq86(t: Trial) -> None:
 def rem5(t: Trial) -> None:
     """For β < 0 the operator stays positive semi-definite (Secs. 4.2, 7).
 
-    Given   L_simp^beta, and InfoNCE and the soft triplet loss with beta r_+ added; large batch
-            limit, plain outputs.
+    Given   ReLU nets in finite worlds (the large batch limit), plain outputs; L_simp^beta, beta in
+            {-1, -0.5, -0.1}; InfoNCE and the soft triplet loss with beta r_+ added, beta = -0.2.
     Claim   For beta < 0 -beta EV_l + VE_l is positive semi-definite, and so is the operator of the
             other losses, so that updates have a positive cosine with the weights.
     Fails   for beta > 0; for InfoNCE and the triplet loss with Theorem 4's residue theta left in.
@@ -108,7 +108,8 @@ def rem5(t: Trial) -> None:
 
 
 def _other_losses(t: Trial) -> None:
-    """The losses of Theorem 4 with beta r_+, beta < 0: their updates but for theta, and with it."""
+    """The losses of Theorem 4 with beta r_+ added: the cosine of their updates with the weights,
+    with theta (as printed) and without it (corrected)."""
     count, below, exact = t.share(2), [], 0.0
     name = "soft triplet and InfoNCE with beta r_+"
     printed, mended = (form(name, each_step.NEVER, ">=") for form in (t.part, t.corrected))
@@ -220,8 +221,9 @@ def rem2(t: Trial) -> None:
             eigenvector i is multiplied by 1 + alpha lambda_i; vec(W_l)^T OP_l vec(W_l) is the
             variance of mean outputs, so |W_l| never falls; where mean outputs do not vary nothing
             grows.
-    Fails   for the operator of beta = 1, for both towers' gradient, for all views in place of
-            their means, for ascent, for output weights of opposite signs.
+    Fails   positive semi-definite for the operator of beta = 1, VE - EV; the modes for both towers'
+            gradient, twice as long; the variance for K of all views in place of their means; no
+            fall for ascent; no growth for output weights of opposite signs.
     """
     psd = t.part("positive semi-definite at every step", 1e-12, controls=pooled)
     modes = t.part("growth of each mode", 1e-11, controls=pooled)
@@ -250,7 +252,7 @@ def rem2(t: Trial) -> None:
             )
             norm.add(of_means).breaks("all views", of_views)
 
-            # So |W_l| never falls.
+            # So |W_l| never falls; the opposite step (ascent) makes it fall.
             start = (before**2).sum(-1)
             never.add(-(after**2).sum(-1) / start)
             never.breaks("shrinks", -((2 * before - after) ** 2).sum(-1) / start)
@@ -258,8 +260,9 @@ def rem2(t: Trial) -> None:
 
 
 def _alike(t: Trial) -> None:
-    """Pairs of hidden units that answer x and -x, of which both are samples: what moves, and the
-    operator on the weights. The first draw is f = relu(x) + relu(-x) on x = 1 and -1."""
+    """Samples x and -x, hidden units w and -w: f = v (relu(w.x) + relu(-w.x)) is the same at both.
+    Over the operator's norm: the update by complex steps, and the operator times the weights.
+    The first draw is f = relu(x) + relu(-x) on x = 1 and -1."""
     part = t.part("no growth where mean outputs do not vary", 1e-12, controls=pooled)
     least = np.inf
     for d in (1, 3):

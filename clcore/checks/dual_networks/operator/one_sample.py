@@ -40,8 +40,8 @@ def _norm(a: Array) -> Array:
 
 
 def _one_sample(t: Trial, unit: bool) -> Part:
-    """Lemma 2 (or Eq. 51) against complex steps: over the factors' norms, for a softmax slope near
-    0 is known absolutely only."""
+    """Lemma 2, or Eq. 51 if `unit`, against complex steps. Errors are over the factors' norms, as a
+    softmax slope near 0 has no relative accuracy."""
     count, tau = t.share(6), 0.7
     settings: list[tuple[int, int, dw.Case | None]] = [
         (d, 1, c) for d in (1, 2, 4) for c in (dw.simple(), dw.triplet(tau))
@@ -56,6 +56,7 @@ def _one_sample(t: Trial, unit: bool) -> Part:
         seen = net.trace(ref.tensors(*weights), torch.from_numpy(x[:, 0]))
         f = (net.unit(seen.output) if unit else seen.output).numpy()
         r = dw.half(f[:, :1], f[:, 1:])
+        # dL/dr_k-, [draws, H], and the loss as a function of outputs.
         if case:
             slope, loss = ref.slope(partial(case.page, r[:, :1]), r[:, 1:]), partial(_single, case)
         else:
@@ -137,8 +138,8 @@ def _unit_proof() -> Proof:
 def lem2(t: Trial) -> None:
     """Gradient of one sample under losses whose slopes sum to zero (Lemma 2, Eq. 46).
 
-    Given   one sample x_1, x_+, x_1-..x_H-, H = 1, 3, 8, ReLU nets of 1..4 layers, L_simp, L_tri,
-            L_nce; the gradient by the first tower's weights.
+    Given   one sample x_1, x_+, x_1-..x_H-, ReLU nets of 1..4 layers; L_simp and L_tri (H = 1),
+            L_nce (H = 1, 3, 8); the gradient by the first tower's weights.
     Claim   vec(g_Wl) = K_l(x_1) sum_k dL/dr_k- (K_l(x_+) - K_l(x_k-))^T vec(W_l), against complex
             steps, relative to the norms of the factors; proved.
     Fails   for a loss whose slopes do not sum to 0 (beta = 1/2); for the gradient through both
@@ -151,10 +152,11 @@ def lem2(t: Trial) -> None:
 def eq51(t: Trial) -> None:
     """Gradient of one sample with normalised outputs (Eq. 51).
 
-    Given   one sample x_1, x_+, x_1-..x_H-, H = 1, 3, 8, ReLU nets of 1..4 layers; L_simp, L_tri,
-            L_nce of normalised outputs; the gradient by the first tower's weights.
-    Claim   vec(g_Wl) = K_l^n(x_1) P^perp sum_k dL/dr_k- (K_l^n(x_+) - K_l^n(x_k-))^T vec(W_l),
-            against complex steps; proved.
+    Given   one sample x_1, x_+, x_1-..x_H-, ReLU nets of 1..4 layers; L_simp and L_tri (H = 1),
+            L_nce (H = 1, 3, 8) of normalised outputs; the gradient by the first tower's weights.
+    Claim   vec(g_Wl) = K_l^n(x_1) P^perp sum_k dL/dr_k- (K_l^n(x_+) - K_l^n(x_k-))^T vec(W_l), K^n
+            = K/|f|, P^perp = I - f f^T/|f|^2 at x_1: against complex steps, relative to the norms
+            of the factors; proved.
     Fails   without the projector P^perp; for a loss whose slopes do not sum to 0 (beta = 1/2); for
             the gradient through both towers and any multiple of it.
     """

@@ -1,8 +1,8 @@
 """The covariance operator of finite worlds (ddn Sec. 4, App. B.3).
 
 Operators of `clcore.theory.operator.covariance_operator` meet complex-step gradients of losses
-enumerated by loops. All statements are about the first tower's gradient (Theorem 1); thm3 covers
-both towers.
+enumerated by loops. All statements are about the first tower's gradient (Theorem 1); thm3 and
+eq56 cover both towers.
 """
 
 from itertools import product
@@ -37,7 +37,7 @@ def thm3(t: Trial) -> None:
     for at in layers(t.rng, count, kinds=co.KINDS):
         g, both = (descent(at, dw.simple(), tied) for tied in (False, True))
 
-        # -dL/dvec(W_l) by one tower is V_x[Kbar_l] vec(W_l).
+        # -dL/dvec(W_l) by one tower is V_x[Kbar_l] vec(W_l); between + within is V of all views' K.
         one.add(relative(at.times(at.between), g, 1e-8))
         one.breaks("views not averaged", relative(at.times(at.between + at.within), g))
         one.breaks("both towers", relative(at.times(at.between), both, 1e-8))
@@ -109,7 +109,7 @@ def eq54(t: Trial) -> None:
         variance.add(relative(at.between, plus - minus))
         variance.breaks("second moment", relative(at.between, plus))
 
-        # Means over batches of n approach it as n^(-1/2).
+        # Means over batches of n approach it as n^(-1/2): log error against log n has slope -1/2.
         if at.number == len(at.net):
             right, biased = (
                 _slope(t.rng, K, at.world, plus - minus, biased) for biased in (False, True)
@@ -124,9 +124,9 @@ BATCHES = 2 ** np.arange(4, 13)
 def _slope(
     rng: np.random.Generator, K: Array, world: co.World, op: Array, biased: bool = False
 ) -> float:
-    """Slope of the error of batch means of -K_1 (K_+ - K_-)^T against the batch's size, one draw.
+    """Slope of log |batch mean of K_1 (K_+ - K_-)^T - op| against log batch size, the first draw.
 
-    `biased` draws x_+ from another sample, so that the mean is not the operator.
+    `biased` draws x_+ from an independent sample, so that the mean is not the operator.
     """
     _, p, _, q = (v[0] for v in dw.parts(world))
     S, V = q.shape
@@ -156,8 +156,8 @@ def eq56(t: Trial) -> None:
 
     Given   L_simp of normalised distances in finite worlds, ReLU nets of 1..4 layers.
     Claim   The gradient by the first tower's weights is -Cov_x[mean(K^n P^perp), mean(K^n)]
-            vec(W_l), against complex steps; that operator is not symmetric; both towers give
-            exactly twice.
+            vec(W_l), means over views, K^n = K_l/|f|, P^perp = I - f f^T/|f|^2: against complex
+            steps; that operator is not symmetric; both towers give exactly twice.
     Fails   for one tower's operator against both, without the projector, for projector and
             connection averaged apart; symmetric without the normalisation.
     """
@@ -212,7 +212,7 @@ def _weighted_by_loops(a: Array, b: Array, mass: Array, centre: Array) -> Array:
 def eq4(t: Trial) -> None:
     """Weighted covariance of random matrices (Eq. 4).
 
-    Given   random matrices X, Y on ten points with random chances and weights xi.
+    Given   random matrices X, Y on ten points (four for V^xi) with random chances and weights xi.
     Claim   Cov^xi[X, Y] = E[xi (X - E X)(Y - E Y)^T] with unweighted means: the library against
             loops. xi = 1 is the ordinary covariance, against numpy's; V^xi is positive
             semi-definite for xi >= 0. The last two proved.
@@ -240,7 +240,7 @@ def eq4(t: Trial) -> None:
     plain = t.part("xi = 1", 1e-12, controls=typical).add(relative(one, theirs))
     plain.breaks("unbiased", relative(one, unbiased))
 
-    # V^xi is PSD for xi >= 0.
+    # V^xi is PSD for xi >= 0: minus its least eigenvalue over the largest in size.
     X, xi, p = X[:, :4], xi[:, :4], p[:, :4] / p[:, :4].sum(-1, keepdims=True)
     least = []
     for weight in (xi, xi - 0.5):
@@ -281,7 +281,7 @@ def _term(one: Array, plus: Array, minus: Array, u: Array) -> Array:
 
 def _pair_terms(K: Array, q: Array, u: Array) -> tuple[Array, Array]:
     """(g(x, x'') by loops over views, the same with one view for all three), [draws, S, S, w],
-    without the pair's weight."""
+    without the factor -xi."""
     S, V = q.shape[1:]
     g, single = np.zeros((2, len(K), S, S, K.shape[-2]))
     for s, t, i in product(range(S), range(S), range(V)):
@@ -296,10 +296,11 @@ def _pair_terms(K: Array, q: Array, u: Array) -> tuple[Array, Array]:
 def eq67(t: Trial) -> None:
     """Exchanging the samples makes the gradient a weighted covariance (Eqs. 64-69).
 
-    Given   random connections of four samples with three views, a symmetric weight xi.
+    Given   random connections of four samples with three views, a symmetric weight xi; g(x, x') is
+            the mean over views of -xi K_1 (K_+ - K_-)^T vec(W_l), x' the negative's sample.
     Claim   g(x, x') + g(x', x) = -xi (Kbar(x) - Kbar(x'))(Kbar(x) - Kbar(x'))^T vec(W_l), g by
-            loops over views; the mean over pairs is -V^xi[Kbar(x) - Kbar(x')]/2 vec(W_l). Both
-            proved.
+            loops over views; the mean over pairs is -V^xi[Kbar(x) - Kbar(x')]/2 vec(W_l), V^xi by
+            the library. Both proved.
     Fails   for a weight that depends on the order of the pair, for one view in all three places,
             without 1/2.
     """

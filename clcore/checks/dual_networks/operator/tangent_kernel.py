@@ -83,14 +83,15 @@ WIDTHS = (64, 256, 1024)
 def rem4(t: Trial) -> None:
     """The covariance operator compared with the neural tangent kernel (Sec. 4.1).
 
-    Given   two-layer ReLU nets, wide for the kernel, of any width for the operator; three layers
-            for the operator's movement.
+    Given   two-layer ReLU nets, of width 64 to 1024 for the kernel, of width 5 for the operator
+            (layer 1); three layers for the operator's movement.
     Claim   The kernel has full rank if samples are distinct, hardly moves in wide nets and ignores
             augmentation; the operator's size does not grow with the samples, it stays positive
             semi-definite while it moves, and it depends on the views.
     Fails   the rank for parallel samples where nets have no biases, as those of Sec. 3; corrected:
-            with biases. Controls: a sample twice, width 2, the kernel in the operator's place and
-            back, beta = 1, mean-field scaling.
+            with biases. Controls: the rank for a sample twice and at width 2; the kernel in the
+            operator's place, whose size grows and which no view enters; the operator of beta = 1;
+            mean-field scaling, where a wide net's kernel moves.
 
     That wide nets lead to a convex landscape is not measured.
     """
@@ -118,7 +119,7 @@ def rem4(t: Trial) -> None:
     moved = [np.linalg.norm(a - b, axis=(1, 2)) for a, b in zip(ops[0], ops[-1], strict=True)]
     psd.says(moved=np.median(np.concatenate(moved)))
 
-    # It depends on the views: of half the spread about their samples.
+    # It depends on the views: its change when their spread about the samples is halved.
     world, weights = dw.world(t.rng, count, 4), dw.weights(t.rng, count, (4, 5, 2))
     views = world.samples.unsqueeze(-2) + 0.5 * (world.views - world.samples.unsqueeze(-2))
     other = co.World(world.samples, world.chances, views, world.view_chances)
@@ -128,7 +129,7 @@ def rem4(t: Trial) -> None:
     own, moved = (_gram(weights, dw.parts(w)[0]) for w in (world, other))
     changes.breaks("kernel", relative(own, moved))
 
-    # The kernel hardly moves in wide nets: its change falls with the width.
+    # The kernel hardly moves in wide nets: log change against log width has a negative slope.
     some = min(t.draws, 8)
     wide = t.part("kernel of wide nets", -0.3, draws=some * len(WIDTHS))
     lazy, mean_field = (

@@ -59,7 +59,7 @@ def rem13_split(t: Trial) -> None:
     Given   ReLU nets of three layers in finite worlds, InfoNCE of normalised outputs, tau = 1/2.
     Claim   The direct test measures what it says: theta vec(W_l) as a difference of two gradients
             by autograd is the residue's operator on vec(W_l).
-    Fails   for half of the weighted covariance, and none of it.
+    Fails   where half of the weighted covariance is left in the residue's operator, or all of it.
 
     Whether the operator dominates is judged on runs.
     """

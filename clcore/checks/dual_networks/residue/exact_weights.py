@@ -43,7 +43,7 @@ def eq62() -> Proof:
 
 
 def falls() -> Proof:
-    """-dxi/dr of both weights, by what it is: positive."""
+    """-dxi/dr of both weights, as products of positive factors."""
     slopes = [-sympy.diff(_weight(loss), r) for loss in (TRIPLET, INFONCE_1)]
     lift, share = exp(-(r - MARGIN) / TAU), exp(-r / TAU)
     forms = [lift / (1 + lift) ** 2 / TAU, share / (1 + share) ** 2 / TAU**2]
@@ -54,7 +54,7 @@ def falls() -> Proof:
 
 
 def sharp() -> Proof:
-    """tau -> 0 at a distance p below and above the margin, of the exponent that then is left."""
+    """The triplet's weight as tau -> 0, at p below the margin and p above it: 1 and 0."""
     p = sympy.Symbol("p", positive=True)
     ends = []
     for side in (MARGIN - p, MARGIN + p):
@@ -85,7 +85,7 @@ def range_of_slope() -> tuple[Proof, Proof]:
 
 
 def slopes_of_slope() -> Proof:
-    """dF/dr_+ = -F (1/tau - F) and dF/dr_- = F (1/tau - F), in the signs that follow from F."""
+    """dF/dr_+ = F (1/tau - F) and dF/dr_- = -F (1/tau - F): the printed signs exchanged."""
     F = -sympy.diff(INFONCE_1, R[1])
     rise, found = F * (1 / TAU - F), [sympy.diff(F, v) for v in R[:2]]
     return {

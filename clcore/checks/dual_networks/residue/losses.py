@@ -182,7 +182,7 @@ def rem1(t: Trial) -> None:
             rate.add(excess)
             rate.breaks("bound tau / 2", np.log(2) / 0.5 * (1 + excess) - 1)
 
-        # At the last tau it is 0.
+        # At the last tau it is below 10^-6.
         limit.add(gap)
         limit.breaks("no corner", np.abs(soft - u).max())
         if margin:

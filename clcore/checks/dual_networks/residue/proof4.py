@@ -39,7 +39,8 @@ def eq71(t: Trial) -> None:
     Given   L_nce with H = 1, F = -dL/dr_-.
     Claim   0 < F < 1/tau, dF/dr_+ = -F (1/tau - F), dF/dr_- = F (1/tau - F), both less than 1/tau^2
             in size. Corrected: with the two signs exchanged.
-    Fails   with the printed signs, everywhere; with one power of tau less.
+    Fails   with the printed signs, everywhere; for F < 1, for 1/tau in place of 1/tau^2, for 1 - F
+            in place of 1/tau - F.
     """
     within = t.part("range of F", 0.0)
     bound = t.part("bound", 1.0)
@@ -111,7 +112,7 @@ def eq72(t: Trial) -> None:
     """First-order expansion of ε in the two distances (Eq. 72).
 
     Given   F = -dL_nce/dr_-, H = 1; random ReLU nets, points before and after a move of the
-            inputs.
+            inputs; epsilon is F before minus F after.
     Claim   At some point between, -epsilon is dF/dr_+ (r_+ - r_+^0) + dF/dr_- (r_- - r_-^0): a
             root search on the segment of distances, and on that of inputs, with derivatives by
             complex steps.
@@ -175,7 +176,7 @@ def eq59(t: Trial) -> None:
             if tau < 1 and spread > 1:
                 triplet.breaks("1/tau kept", gap.max() / tau)
 
-    # For L_nce epsilon is at most linear in the offset of the views.
+    # L_nce: |epsilon|/offset at the three least offsets, over that at the three largest.
     order = t.part("order", 2.0, controls=typical)
     for tau in (2.0, 10.0):
         weights = dw.weights(t.rng, t.draws, dw.DEPTHS[3])
@@ -205,8 +206,7 @@ def _shares(r: Array, tau: float) -> Array:
 
 
 def _pairs(rng: np.random.Generator, n: int) -> Iterator[tuple]:
-    """(tau, f(x), f(x''), views of both [n, 3, 2], chances of both): generic, close, one view
-    only."""
+    """(tau, f(x), f(x''), outputs of 3 views of both, chances): generic, close, one view only."""
     kinds = ((1, 0.3, 0.5), (0, 0, 1), (0.01, 1, 1e-3), (1e-4, 1, 0), (3, 1, 1))
     for tau, (far, offset, spread) in product(TAUS, kinds):
         a = rng.standard_normal((n, 1, 2))
@@ -268,7 +268,7 @@ def eq74(t: Trial) -> None:
 
         # E|dF/dr_+ (r_+ - r_+^0)| is at most that over tau^2.
         inequality.add(left * tau**2 / np.maximum(trace, 1e-12))
-    square = np.array([0.1**2])
+    square = np.array([0.1**2])  # r_+; F's own slope near 0 is 1/(4 tau^2), above 1/tau
     inequality.breaks("1/tau, tau = 0.1", (curve(0.1)(square) - 0.5 / 0.1) / square * 0.1)
 
 
@@ -330,10 +330,11 @@ def eq78(t: Trial) -> None:
 
     Given   L_nce, H = 1, finite sets of views: generic, one view only, f(x) near f(x'').
     Claim   E|dF/dr_- (r_- - r_-^0)|, with the slope of Eq. 72's point, is at most {|f(x) - f(x'')|
-            (sigma + sigma'' + c_0 + c_0'') + sigma^2 + sigma''^2}/tau^2, pair by pair.
+            (sigma + sigma'' + c_0 + c_0'') + sigma^2 + sigma''^2}/tau^2, pair by pair;
+            sigma^2 = tr V_aug[f].
     Fails   where views are further from their sample than the braces allow (any offset, as
-            printed). Corrected: c_0(x)^2 + c_0(x'')^2 added; as printed it holds while that is at
-            most three times the braces. Control: no c_0 at all.
+            printed). Corrected: c_0(x)^2 + c_0(x'')^2 added, c_0 = |f(x) - E_aug f|; as printed it
+            holds while that is at most three times the braces. Control: no c_0 at all.
     """
     slack = t.part("offsets within the slack", 1.0)
     printed, mended = t.part("any offset", 1.0), t.corrected("any offset", 1.0)

@@ -45,7 +45,8 @@ class Measured:
     """theta of layer 1 in one world, and what Theorem 4 and Eq. 79 bound it by; [draws] each.
 
     theta, whole, size: the norms of theta and of the whole operator, and M_K. unit: M_K^2 times the
-    slope of F. offset: c_0. given: the arguments.
+    slope of F. offset: c_0. cross, cross_offset: E[|f(x) - f(x'')| sigma(x)], and with c_0 for
+    sigma. spread, square: E[sigma^2], E[c_0^2]. given: the arguments.
     """
 
     def __init__(self, net: list[Array], world: co.World, case: dw.Case, slope: float):
@@ -135,6 +136,7 @@ def alike(rng: np.random.Generator, count: int, d: int, kind: str, strength: flo
 
 
 def slope_of(name: str, tau: float) -> float:
+    # what bounds the slope of F in the distances; its largest is a quarter of that
     return 1 / tau**2 if name == "InfoNCE" else 1 / tau
 
 
@@ -147,12 +149,12 @@ def thm4(t: Trial) -> None:
             noisy views of falling strength, and samples drawn like their views.
     Claim   -gradient = (V^xi[Kbar(x) - Kbar(x')]/2 + theta) vec(W_l), theta by loops over samples
             and views; theta = 0 for L_simp; theta = O(E[sqrt r sigma_aug] + E[sigma_aug^2]): the
-            ratio stays below 6 units of M_K^2 times the slope of F. Its first term is needed: theta
-            falls only like the strength of a mask.
-    Fails   the operator without theta or without 1/2. The order as printed where views are biased
-            (sigma_aug = 0, theta not). Corrected: c_0 = |f(x) - E_aug f| added; or c_0
-            = O(sigma_aug), as for samples drawn like their views. Controls: the whole operator;
-            centred noise, under which theta falls like the square.
+            ratio stays below 6 units of M_K^2 times the slope of F, M_K the largest norm of K_1.
+            Its first term is needed: theta falls only like the strength of a mask.
+    Fails   the operator without theta or without 1/2; theta = 0 for the other losses. The order as
+            printed where views are biased (sigma_aug = 0, theta not). Corrected: c_0 = |f(x)
+            - E_aug f| added; or c_0 = O(sigma_aug), as for samples drawn like their views.
+            Controls: the whole operator; centred noise, under which theta falls like the square.
     """
     count = ref.share(min(t.draws, 120), 6)
     operator = t.part("operator", 1e-10, controls=pooled, draws=6 * count)
@@ -254,7 +256,8 @@ def _exponent(before: Measured, after: Measured) -> Array:
 
 
 def _climb(rng: np.random.Generator, count: int, make, slope: float, printed: bool) -> Measured:
-    """Worlds of two samples with two views that hill climbing has made bad for Eq. 79."""
+    """Worlds of two samples with two views that hill climbing has made bad for Eq. 79 as printed,
+    or as corrected; make: the loss."""
 
     def measured(v: list[Array]) -> Measured:
         world = co.World(*ref.tensors(v[0], np.full((count, 2), 0.5)), *ref.tensors(v[1], half))
@@ -312,7 +315,7 @@ def eq79(t: Trial) -> None:
     Claim   |theta|_2, the exact operator minus the weighted covariance, over the printed bound is
             at most 1 (for the triplet loss with 1/tau in place of 1/tau^2). Both are 0 without
             augmentation; as tau -> 0 the triplet's bound is very loose. Two steps of it: |K_1 (K_+
-            - K_-)^T| <= 2 M_K^2, and Eqs. 74 and 78 add up to the braces.
+            - K_-)^T| <= 2 M_K^2, M_K the largest norm of K; Eqs. 74 and 78 add up to the braces.
     Fails   as printed where f(x) = f(x'') and the single views lie elsewhere. Corrected: 2 E[c_0^2]
             added in the braces; for samples drawn like their views as printed. Controls: no c_0 in
             the bound, the whole operator for theta, a little augmentation, tau = 1, M_K^2 for 2
@@ -375,5 +378,5 @@ def _limits(t: Trial, count: int) -> None:
         weights = dw.weights(t.rng, count, dw.DEPTHS[2])
         world = dw.world(t.rng, count, 4, strength=0.5)
         m = Measured(weights, world, dw.triplet(1.0), 1 / tau)
-        ratio = m.bound() / (2 * m.size**2)
+        ratio = m.bound() / (2 * m.size**2)  # over the trivial bound, as |F - xi| <= 1
         loose.add(ratio) if tau < 1 else loose.breaks("tau = 1", ratio)

@@ -130,12 +130,13 @@ def _sum_of(at: Layer, case: dw.Case, negatives: int, moving: str = "") -> Objec
 def eq7(t: Trial) -> None:
     """A loss with frozen weights has the same operator and no residue (Eq. 7).
 
-    Given   finite worlds with large views, nets of 1 and 3 layers; xi of InfoNCE or the triplet
-            loss, taken at the samples and held; the first tower's gradient.
+    Given   finite worlds of widely spread views, nets of 1 and 3 layers; xi of InfoNCE or the
+            triplet loss, taken at the samples and held; the first tower's gradient.
     Claim   The gradient of L^exact = sum_k xi (r_+ - r_k-) is -V^xi[Kbar(x) - Kbar(x')]/2
             vec(W_l), without residue; with two negatives twice that; both towers give twice one's;
             slopes sum to 0. The loss by loops and complex steps.
-    Fails   for xi of the views, without StopGrad, for the losses themselves, for r_+ counted once.
+    Fails   for xi of the views, without StopGrad, for the losses themselves, for r_+ counted once;
+            with two negatives for the operator once.
     """
     draws = ref.share(min(t.draws, 60), 4)
     single, several, towers = (
@@ -197,8 +198,8 @@ def eq80(t: Trial) -> None:
     Claim   dL/dr_k- = -e^(-r_k-/tau)/(tau Z), and xi_k is minus that at the samples: the only
             reading that Eqs. 44, 60, 61 and 63 allow, against complex steps. The operator is then
             not symmetric; with Z nearly constant it nearly is the weighted covariance.
-    Fails   as typeset (sign, 1/tau, 1/2, inputs for outputs), slip by slip; symmetric for H = 1;
-            the last for points at random, and without the weight.
+    Fails   as typeset (sign, 1/tau, 1/2, inputs for outputs), slip by slip; symmetric for the
+            weighted covariance of H = 1; the last for points at random, and without the weight.
     """
     slopes, xis = (t.part(name, 1e-12, controls=pooled) for name in ("slope", "xi"))
     for tau, negatives in product((0.2, 0.5, 2.0), (2, 8)):

@@ -77,8 +77,8 @@ def thm1(t: Trial) -> None:
     Given   two towers of 1..6 layers with ReLU and different weights, one input each; r = |f_1
             - f_2|^2/2, derivatives by the first tower's weights.
     Claim   vec(dr/dW_1l) = K_1l [K_1l^T vec(W_1l) - K_2l^T vec(W_2l)], and its matrix form J_1l^T
-            [J_1l W_1l f_1,l-1 - J_2l W_2l f_2,l-1] f_1,l-1^T: against complex steps and autograd.
-            Both proved.
+            [J_1l W_1l f_1,l-1 - J_2l W_2l f_2,l-1] f_1,l-1^T: against complex steps, the first also
+            against autograd. Both proved.
     Fails   for a plus in the bracket, for vec by rows, for K_2 in front; the matrix form with
             f_2,l-1^T at the end.
     """
@@ -118,7 +118,8 @@ def thm1_app(t: Trial) -> None:
     Given   two towers with reversible hidden layers (Definition 2): gates, or powers u^p.
     Claim   g_{W_l} = K_1l [K_1l^T vec(W_1l) - K_2l^T vec(W_2l)]. Corrected: with Q_l = I, as for
             gates; in general the bracket has f_{l-1} (x) V_l^{f T} for K_l.
-    Fails   for powers, which have Q_l = p I: Eq. 32 is too large by a power of p.
+    Fails   for powers, which have Q_l = p I: Eq. 32 is p^(L-l) times the gradient. Control: a plus
+            in the bracket.
     """
     name = "hidden layers"
     printed, mended = (form(name, EXACT, controls=typical) for form in (t.part, t.corrected))
@@ -176,6 +177,7 @@ def eq40(t: Trial) -> None:
             minus, plus = (nets.times((K1 + s * K2).swapaxes(1, 2), w) for s in (-1, 1))
             library = nets.one(cn.distance_gradient(*pair.traces, layer=layer))
             across = dw.vec(nets.weight_gradient(pair, layer, both=True))
+            # Eq. 40 by both connections, and the library's gradient, against complex steps.
             for ours in (nets.times(K1, minus), library):
                 first.add(relative(ours, expected, floor))
             first.breaks("through both towers", relative(across, expected, floor))
@@ -189,8 +191,9 @@ def eq41(t: Trial) -> None:
 
     Given   tied weights, ReLU nets of 1..6 layers with normalised outputs; derivatives by the first
             tower's copy alone.
-    Claim   vec(dr_n/dW_l) = K_l^n(x_1) P^perp [K_l^n(x_1) - K_l^n(x_2)]^T vec(W_l), against
-            complex steps and autograd; proved.
+    Claim   vec(dr_n/dW_l) = K_l^n(x_1) P^perp [K_l^n(x_1) - K_l^n(x_2)]^T vec(W_l), K^n = K/|f|,
+            P^perp = I - f f^T/|f|^2 at x_1: by the library, against complex steps and autograd;
+            proved.
     Fails   without the projector, for the projector of the other output, with K_l in place of K_l^n
             in front, for the gradient through both towers.
     """
@@ -226,7 +229,7 @@ def eq28(t: Trial) -> None:
 
     Given   random pairs of ReLU nets, f_L != 0.
     Claim   r_n is r of a net with one layer more, f/|f|, and 1 - cosine; G = I/|f_L| and Q = I - f
-            f^T is a projection of rank n_L - 1. Proved.
+            f^T of the unit f is a projection of rank n_L - 1. Proved.
     Fails   for r in place of r_n, for I + f f^T, for f_L that is not normalised in Q.
     """
     value = t.part("$r_n$", 1e-12, controls=pooled, draws=t.draws)
@@ -244,7 +247,7 @@ def eq28(t: Trial) -> None:
         value.add(relative(rn, extra), relative(rn, 1 - cosine))
         value.breaks("r for r_n", relative(nets.half(f, g), extra))
 
-        # Q = I - f f^T of the unit f is a projection of rank n_L - 1.
+        # Q = I - f f^T of the unit f is a projection of rank n_L - 1: Q^2 = Q = Q^T and spectrum.
         Q, u = nets.one(cn.projector(pair.traces[0].output)), f / size_f
         outer, raw = u[:, :, None] * u[:, None, :], f[:, :, None] * f[:, None, :]
         target = np.r_[0.0, np.ones(f.shape[1] - 1)]

@@ -70,8 +70,8 @@ def def2(t: Trial) -> None:
     Claim   With all tildes, as the proof of Lemma 1 uses it (Eqs. 24, 26): (1) f~_l of a forward
             pass is G_l f~_{l-1}; (2) g~_{l-1} by complex steps is G_l^T Q_l^T g~_l. Proved for
             width 2.
-    Fails   for powers as typeset, with f_{l-1} in (1) and g_l in (2); for W_l in place of G_l; for
-            powers with Q = I.
+    Fails   as typeset: f_{l-1} in (1) for leaky ReLU and powers, g_l in (2) for all but linear
+            nets; for W_l in place of G_l; for powers with Q = I.
     """
     errors = _errors(KINDS, t.rng, t.draws)
     powers = _errors(("square", "cube"), t.rng, t.draws)
@@ -144,7 +144,7 @@ def _convolution(t: Trial) -> None:
         net = cn.trace(ref.tensors(toeplitz(w)), *ref.tensors(x[:, None]), cn.LINEAR)
         G = np.broadcast_to(nets.one(cn.reversible(net, 1)[0]), (draws, n - k + 1, n))
         back = nets.times(G.swapaxes(1, 2), out - goal)
-        return [relative(nets.times(G, x), out), relative(back, slope)]
+        return [relative(nets.times(G, x), out), relative(back, slope)]  # up, down
 
     part = t.part("convolution", EXACT, controls=pooled, draws=draws).add(*errors(kernel))
     part.breaks("kernel flipped", *errors(kernel[:, ::-1]))
@@ -239,7 +239,7 @@ def lem1(t: Trial) -> None:
                 if power:
                     eq22.breaks("V^f in front, powers", off(f1, a - b, layer))
                     up = [reduce(np.matmul, w[: layer - 1 : -1]) for w in (pair.first, pair.second)]
-                    typeset = nets.times(up[0], u) - nets.times(up[1], v)  # of f_{l-1}, G_l = W_l
+                    typeset = nets.times(up[0], u) - nets.times(up[1], v)  # V^f of G_l = W_l
                     eq22.breaks("Def. 2 as typeset, powers", off(b1, typeset, layer))
 
             # V_{l-1} is n_L x n_{l-1}.
@@ -372,7 +372,7 @@ def rem8(t: Trial) -> None:
             V = [nets.one(cn.transitions(net, layer)[0]) for net in traces]
             gap = nets.times(V[0], pre[0]) - nets.times(V[1], pre[1])
             part.add(relative(nets.times(V[0].swapaxes(1, 2), gap), slope, floor))
-            part.add(relative(gap, delta, floor))
+            part.add(relative(gap, delta, floor))  # V_l pre_l = f_L, one tower minus the other
             if rest:
                 for what, skip in (("no skip", 0), ("no gates", np.eye(d))):
                     chain = reduce(np.matmul, [top, *(skip + o @ i for i, o in reversed(rest))])
@@ -393,7 +393,7 @@ def _block_net(rng: np.random.Generator, count: int, depth: int, d: int, m: int)
 
 
 def _inside(towers: list[tuple], traces: list[cn.Trace], depth: int) -> Array:
-    """[draws]: J W h, K^T vec(W) of the last block's outer W, against f_L, the first tower."""
+    """[draws]: K^T vec(W) = J W h for the last block's outer W, off f_L; the first tower."""
     inner, outer = towers[0][1][-1]
     f, J = (nets.one(t) for t in (traces[0].post[depth], cn.jacobian(traces[0], depth + 1)))
     hidden = nets.act("relu", nets.times(inner, f))

@@ -106,14 +106,16 @@ def _populations(t: Trial, count: int) -> None:
     for name, _, _, one, two in moved:
         linear.breaks(name, relative(two, 2 * one, 1e-6))
 
-    # The leading part of Theorem 4: so do held weights, and not the loss itself.
+    # The leading part of Theorem 4, from the loss with held xi: both towers give twice one's, which
+    # under the loss itself they do not.
     leading = t.part("population, leading part of Theorem 4", 1e-8, controls=pooled, draws=draws)
     for name, at, case, one, two in moved:
         held, held_of_both = (descent(at, _held(at, case), tied) for tied in BOTH)
         leading.add(relative(held_of_both, 2 * held, 1e-6))
         leading.breaks(name, relative(two, 2 * one, 1e-6))
 
-    # InfoNCE and triplet: twice the operator, and theta of both towers.
+    # InfoNCE and triplet: twice V^xi/2 and theta of both towers, which is the rest of the library's
+    # operator, against complex steps.
     name = "population, InfoNCE and triplet, with another residue"
     other = t.part(name, 1e-8, controls=pooled, draws=2 * draws)
     for _, at, case, _, two in moved:
