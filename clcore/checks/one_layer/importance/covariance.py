@@ -154,7 +154,8 @@ def eq25(t: Trial) -> None:
                 inter += weight * away[:, :, None] * away[:, None, :]
                 intra += weight * (own[:, :, None] * own[:, None, :])
 
-        # Eq. 3 over j != i, and with i = j kept; the shorthand has C^inter twice.
+        # By the library, Eq. 3 over j != i, and with i = j kept. Both parts measure the same; the
+        # shorthand, as typeset, has C^inter twice.
         no_diagonal = alpha * ~np.eye(n, dtype=bool)
         ours, kept = (
             ki.batch_covariance(*tensors(weights, a, a2, a, a2)).numpy()
