@@ -295,7 +295,8 @@ def eq90(t: Trial) -> None:
             e_star, change = gated(p, radius, star)[0], minus.first - plus.first
             e = e_star + change
 
-            # e e^T - e_* e_*^T is e (e - e_*)^T + (e - e_*) e_*^T; at w_*, by the angle.
+            # e e^T - e_* e_*^T is e (e - e_*)^T + (e - e_*) e_*^T. `rests`, `terms`: the sizes of
+            # both terms times w_*, one for each angle.
             outer = np.outer(e, e) - np.outer(e_star, e_star)
             rest, size = outer - np.outer(e, change), np.abs(outer).max()
             split.add(np.abs(rest - np.outer(change, e_star)).max() / size)
