@@ -191,7 +191,7 @@ def rem7(t: Trial) -> None:
 
     Given   the categorical model at w = u_m, where all other patterns lie on the edge of the gate.
     Claim   Eq. 8 needs h'(0) = 0: enumeration against the closed form.
-    Fails   for h'(0) = 1/2 and 1.
+    Fails   for h'(0) = 1/2 and 1, where the other patterns count.
     """
     p, U = _categorical(t.rng, t.draws, 4, 4)
     closed = one_layer.categorical_operator(*tensors(p, U)).numpy()
@@ -213,7 +213,8 @@ def ex1(t: Trial) -> None:
             = 0.
     Claim   A(u_m) = p_m (1 - p_m) u_m u_m^T, by enumeration, so every u_m is an LME; the flow
             returns to it from close by (ours).
-    Fails   for p in place of p (1 - p); with h'(0) = 1; the flow of a linear node.
+    Fails   for p in place of p (1 - p); with h'(0) = 1, where the other patterns count; the flow of
+            a linear node, which leaves u_m.
     """
     rng, count = t.rng, t.share(2)
     eq8 = t.part("Eq. 8", 1e-13, controls=pooled, draws=9 * count)
@@ -327,7 +328,8 @@ def num1(t: Trial) -> None:
     Given   the summation model, M = 4, one q varied.
     Claim   The root of (1 - q)^2 = q is (3 - sqrt 5)/2, about 0.382; the LME test switches there,
             and so does the sign with which the flow pulls near u_m, both by bisection.
-    Fails   for second moments in place of variances (1/2), and for a linear node.
+    Fails   for second moments in place of variances (1/2), and for a linear node, whose A is the
+            identity for every q.
     """
     rng, M = t.rng, 4
     exact = (3 - np.sqrt(5)) / 2

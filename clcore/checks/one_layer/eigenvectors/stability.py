@@ -244,7 +244,7 @@ def eq65(t: Trial) -> None:
     """Inward drift near a locally maximal eigenvector: gap minus roughness (Eqs. 59-65).
 
     Given   families with any rho below the gap, continuous laws, and worlds whose A jumps; turns e
-            = 0.01 and 0.001, of the worlds that jump 0.001 and 0.0001.
+            = 0.01 and 0.001 (in Eq. 65, where A jumps, 0.001 and 0.0001).
     Claim   u^T P (A(w_*) - lambda_*) u <= -gap (Eq. 60), and u^T P_v A(v) v <= -(gap - rho) e
             + O(e^2): the excess over e^2 stays bounded. Steps: what Eqs. 57 and 58 leave out is of
             second order; |u^T P_v x| <= |x| (Eq. 61); |(A(v) - A(w_*)) v| <= rho e + O(e^2) (Eqs.

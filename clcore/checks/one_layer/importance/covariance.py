@@ -178,7 +178,8 @@ def def1(t: Trial) -> None:
 
     Given   random features phi >= 0, alpha = 1, the Gaussian.
     Claim   alpha = phi phi^T is symmetric, positive semi-definite and nonnegative.
-    Fails   for InfoNCE's normalised rows, features of both signs, distances in place of a kernel.
+    Fails   for InfoNCE's normalised rows (not symmetric), features of both signs (entries below 0),
+            distances in place of a kernel (a negative eigenvalue).
     """
     rng, draws, n = t.rng, t.draws, 8
 

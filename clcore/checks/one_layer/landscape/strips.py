@@ -123,6 +123,7 @@ def _augmented(t: Trial) -> None:
     more = t.part("ReLU, augmented views: more optima in all", 1, ">=")
     rng = t.stream("augmented views")
     for _ in range(min(t.draws, 12)):
+        # The smoother law has a tenth of the density at the gate: 0.1 for 1; closed form and flow.
         g = gate_views.gate(rng)
         (gap, rho), (_, rho2) = (gate_views.closed(g, density) for density in (0.1, 1.0))
         rate, rate2 = (gate_views.rate(g, density) for density in (0.1, 1.0))
@@ -139,6 +140,7 @@ def _augmented(t: Trial) -> None:
             closed.breaks("-(gap + rho)", abs(speed + gap + rough) / gap)
         closed.add(abs(gate_views.rate_again(g, 1.0) - rate2) / gap)
 
+        # How many angles attract under the smoother law, minus those under the rougher one.
         gained = gate_views.optima(g, 0.1) - gate_views.optima(g, 1.0)
         more.add(gained).breaks("the two laws exchanged", -gained)
 
@@ -153,8 +155,8 @@ def rem26(t: Trial) -> None:
     Claim   the smoother law's w_* is a local optimum where the rougher one's is not: the flow
             leaves w_* at the rate rho - gap. And it can have more optima in all.
     Fails   for the ReLU without augmentation, or with every view a sample of its own: there the
-            rate is -(gap + rho). Controls: the rougher law, the two laws exchanged, the other
-            sign of rho, rho left out.
+            rate is -(gap + rho). Controls: the two roughnesses for the two gaps, the rougher
+            law, the two laws exchanged, the other sign of rho, rho left out.
     """
     _augmented(t)
     same = t.part("one gap, two roughnesses", 1e-12)

@@ -74,7 +74,7 @@ def eq5(t: Trial) -> None:
     Given   f = h(W x), W of three unit filters, alpha fixed; linear, ReLU, leaky ReLU.
     Claim   tr C_alpha[f] = sum_k C_alpha[f_k]; mixed derivatives of two filters vanish; the
             maximum over pairs of filters is twice that of one, on a grid.
-    Fails   for the sum of all entries in place of the trace.
+    Fails   for the sum of all entries in place of the trace, which couples the filters.
     """
     nodes, count = 3, t.share(len(ONE))
     trace = t.part("trace", 1e-11, controls=pooled)
@@ -133,14 +133,16 @@ def rem2(t: Trial) -> None:
     world = one_layer.samples(*tensors(x[:, None], alpha[:, None]))
     w = sphere(rng, total, starts, d)
 
-    # Where the flow ends; whether v is at rest; 1 - |cosine| with phi_1.
+    # Where the flow ends, after 400 steps.
     def ends(start: Array, kind: str = "linear") -> Array:
         return one_layer.ascend(world, *tensors(start), kind, 1.0, 400).numpy()
 
+    # Whether the flow of unit v is 0.
     def rests(v: Array, of: one_layer.World = world) -> Array:
         flow = one_layer.flow(of, *tensors(v), "linear").numpy()
         return np.linalg.norm(flow, axis=-1) / scale < 1e-10
 
+    # 1 - |cosine| with phi_1.
     def off(v: Array) -> Array:
         return 1 - np.abs((v * fixed[:, None, -1]).sum(-1))
 

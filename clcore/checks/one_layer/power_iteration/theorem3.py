@@ -169,7 +169,7 @@ def eq104(t: Trial) -> None:
     Given   random indefinite A, unit w.
     Claim   A - lambda_min I + eps I is positive definite, keeps c_0, and P_w of it times w is P_w A
             w.
-    Fails   for w of norm 1.1, for A itself, for the second eigenvector.
+    Fails   for w of norm 1.1 (P_w A w), A itself (definite), the second eigenvector (c_0).
     """
     values, a, Q = draw(t.rng, t.draws, "indefinite")
     A, w = matrix(values, Q), np.einsum("bij,bj->bi", Q, a)
