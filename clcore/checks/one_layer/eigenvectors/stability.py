@@ -108,7 +108,7 @@ def _continuous(t: Trial) -> None:
             meets = (ro.roughness(parts, w, radius, ORDER) < one_layer.gap(A)).numpy()
 
             # The push away from w, at a turn of e in several directions, over e and the radius
-            # squared: negative in each. Control: beside the second eigenvector, A held at w.
+            # squared: at most 0 where the condition is met. Control: beside the second eigenvector.
             some = across(t.rng, np.tile(w.numpy(), (1 if d == 2 else 4, 1, 1)))
             u = np.concatenate([some, -some])
             v = np.sqrt(1 - 1e-6) * w.numpy() + e * u
