@@ -118,8 +118,7 @@ def turned(groups: Groups, e: float) -> Array:
 
 def excess(groups: Groups, e: float) -> tuple[Array, Array]:
     """(u^T P_v A(v) v + gap e) / (gap e^2) of nl Eq. 65 with rho = 0, and the quotient that rho
-    bounds over the gap, both
-    [draws, directions]."""
+    bounds over the gap, both [draws, directions]."""
     here = operator(groups.x, groups.phi, groups.w)
     over, rough = [], []
     v_all = turned(groups, e)

@@ -61,4 +61,5 @@ def rem8(t: Trial) -> None:
     samples = t.part("finite samples", 1e-9, controls=typical)
     samples.add(quotient(0.5 * np.minimum(edge, 0.1)))
     samples.breaks("beyond the nearest hyperplane", quotient(np.full_like(edge, 0.5)))
+    # The categorical model, patterns on the plane: from a turn of 0.01 to one of 0.0001.
     samples.says(factor=categorical_quotient(1e-4) / categorical_quotient(1e-2))

@@ -79,9 +79,10 @@ def def3(t: Trial) -> None:
     p, y = _states(q)
     x = y @ U.swapaxes(-1, -2)
     world = one_layer.World(*tensors(x, p))
-    # [patterns, draws]
+    # Patterns: the library's decisions and numpy's on enumerated states, [patterns, draws].
     said = np.stack([one_layer.locally_maximal(world, *tensors(w)) for w in np.moveaxis(U, -1, 0)])
     exact = np.stack([_is_lme(_moments(p, x, w), w) for w in np.moveaxis(U, -1, 0)])
+    # Principal directions of a linear node: only the last is an LME.
     x = rng.standard_normal((draws, 20, d))
     linear = one_layer.samples(*tensors(x))
     _, vectors = np.linalg.eigh(np.stack([np.cov(v.T, bias=True) for v in x]))
@@ -89,10 +90,12 @@ def def3(t: Trial) -> None:
     for k in range(d):
         found = one_layer.locally_maximal(linear, *tensors(vectors[..., k]), "linear").numpy()
         wrong += (found != (k == d - 1)).sum()
+    # The simplex: its largest eigenvalue is repeated, so that no w is an LME.
     simplex = one_layer.samples(torch.eye(d, dtype=torch.float64))
     w = unit(np.eye(d) - 1 / d)
     maximal = one_layer.maximality(simplex, *tensors(w), "linear")
     wrong += int(one_layer.locally_maximal(simplex, *tensors(w), "linear").sum())
+    # How many decisions are wrong; controls: how many more would pass without this half.
     part = t.defines(draws=2 * draws * d + d).add(wrong)
     part.breaks("not maximal", (~said).sum())  # an eigenvector all the same
     tied = (maximal.residual < 1e-12) & (maximal.below < 1e-12)
@@ -126,6 +129,7 @@ def rem6(t: Trial) -> None:
         lmes = one_layer.search(world, starts, steps=100).w.numpy()
         jump = one_layer.top_eigenvector(world, starts[:3]).numpy()
         away, scale = rng.permuted(x, axis=0), np.trace(np.cov(x.T))
+        # The projected gradient over the data's variance; other data: each coordinate shuffled.
         part.add(*(np.linalg.norm(_slope(x, w)) / scale for w in lmes))
         part.breaks("eigenvectors elsewhere", *(np.linalg.norm(_slope(x, w)) / scale for w in jump))
         part.breaks("other data", *(np.linalg.norm(_slope(away, w)) / scale for w in lmes))
@@ -187,7 +191,7 @@ def rem7(t: Trial) -> None:
 
     Given   the categorical model at w = u_m, where all other patterns lie on the edge of the gate.
     Claim   Eq. 8 needs h'(0) = 0: enumeration against the closed form.
-    Fails   for h'(0) = 1/2 and 1.
+    Fails   for h'(0) = 1/2 and 1, where the other patterns count.
     """
     p, U = _categorical(t.rng, t.draws, 4, 4)
     closed = one_layer.categorical_operator(*tensors(p, U)).numpy()
@@ -209,7 +213,8 @@ def ex1(t: Trial) -> None:
             = 0.
     Claim   A(u_m) = p_m (1 - p_m) u_m u_m^T, by enumeration, so every u_m is an LME; the flow
             returns to it from close by (ours).
-    Fails   for p in place of p (1 - p); with h'(0) = 1; the flow of a linear node.
+    Fails   for p in place of p (1 - p); with h'(0) = 1, where the other patterns count; the flow of
+            a linear node, which leaves u_m.
     """
     rng, count = t.rng, t.share(2)
     eq8 = t.part("Eq. 8", 1e-13, controls=pooled, draws=9 * count)
@@ -250,8 +255,8 @@ def ex2(t: Trial) -> None:
     Claim   A(u_m) = (1 - q)^2 u u^T + q (I - u u^T), I being U U^T for M < d, by enumeration of
             2^M states; Delta, Sigma_0 and Sigma_1 as printed; u_m is an LME just for q_m < (3
             - sqrt 5)/2.
-    Fails   for 1 - q in place of its square, for q I, for Sigma_1 = I, for the threshold 1/2; for
-            y_m that are independent in pairs only.
+    Fails   for 1 - q in place of its square, for q I, for I where M < d, for Sigma_1 = I, for the
+            threshold 1/2; for y_m that are independent in pairs only.
     """
     rng, draws, M = t.rng, min(t.draws, 200), 5
     q, U = rng.uniform(0.05, 0.6, (draws, M)), bases(rng, draws, M)
@@ -323,12 +328,13 @@ def num1(t: Trial) -> None:
     Given   the summation model, M = 4, one q varied.
     Claim   The root of (1 - q)^2 = q is (3 - sqrt 5)/2, about 0.382; the LME test switches there,
             and so does the sign with which the flow pulls near u_m, both by bisection.
-    Fails   for second moments in place of variances (1/2), and for a linear node.
+    Fails   for second moments in place of variances (1/2), and for a linear node, whose A is the
+            identity for every q.
     """
     rng, M = t.rng, 4
     exact = (3 - np.sqrt(5)) / 2
 
-    # The root of (1 - q)^2 = q, and three digits of it.
+    # The root of (1 - q)^2 = q, and the library's threshold, against (3 - sqrt 5)/2.
     root = brentq(lambda q: (1 - q) ** 2 - q, 0, 1, xtol=1e-15)
     raw = brentq(lambda q: (1 - q) - q, 0, 1, xtol=1e-15)
     found = t.part("root", 1e-14, draws=1)

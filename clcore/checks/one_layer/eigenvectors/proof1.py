@@ -17,13 +17,15 @@ def split(t: Trial) -> None:
     top = np.einsum("bi,bij,bj->b", w, base, w)[:, None]
 
     def left(e: float, first: bool) -> Array:
-        """What is left out at a turn of e, with both parts or the first alone."""
+        """What is left of P_v A(v) v at a turn of e: without P_w (A(w_*) - lambda_*) e u and
+        P_v (A(v) - A(w_*)) v, or without the first alone."""
         v = np.sqrt(1 - e**2) * w + e * u
         straight = tangent(w, np.einsum("bij,bj->bi", base, u) - top * u)
         turned = 0 if first else pushed(A(v) - base, v)
         return np.linalg.norm(pushed(A(v), v) - e * straight - turned, axis=-1)
 
     part = t.part("Eqs. 57, 58", 0.05, controls=typical)
+    # By how much the slope between both turns falls short of 2.
     rates = [2 - np.log10(left(1e-2, one) / left(1e-3, one)) for one in (False, True)]
     part.add(rates[0]).breaks("A(w_*) for A(v)", rates[1])
     x = rng.standard_normal((n, 4))
@@ -45,10 +47,12 @@ def moved_twice(t: Trial) -> None:
     for e in (1e-2, 1e-3):
 
         def excess(A: Callable, w: Array, second: Array, gap: Array, e: float = e) -> Array:
+            # (|(A(v) - A(w_*)) v| - rho e) / e^2
             v = np.sqrt(1 - e**2) * w + e * second
             change = np.einsum("bij,bj->bi", A(v) - A(w), v)
             return (np.linalg.norm(change, axis=-1) - share * gap * e) / e**2
 
+        # Families that jump, by the matrices and in closed form; then those that do not.
         leaps = excess(jump, w, second, gap)
         aside = gap * (share * np.sqrt(1 - e**2) + 1)
         again = (np.hypot(aside, share * gap * e) - share * gap) / e

@@ -107,7 +107,8 @@ def _continuous(t: Trial) -> None:
             A = ro.covariance(parts, w, radius, ORDER)
             meets = (ro.roughness(parts, w, radius, ORDER) < one_layer.gap(A)).numpy()
 
-            # The push inward at a turn of e in several directions, over e and the radius squared.
+            # The push away from w, at a turn of e in several directions, over e and the radius
+            # squared: at most 0 where the condition is met. Control: beside the second eigenvector.
             some = across(t.rng, np.tile(w.numpy(), (1 if d == 2 else 4, 1, 1)))
             u = np.concatenate([some, -some])
             v = np.sqrt(1 - 1e-6) * w.numpy() + e * u
@@ -124,7 +125,8 @@ def _continuous(t: Trial) -> None:
 
 
 def _of_samples(t: Trial) -> None:
-    """LMEs of finite samples, off the hyperplanes of the data: how near 500 steps come to them."""
+    """LMEs of finite samples, off the hyperplanes of the data: what 500 steps leave of the distance
+    to them."""
     part, q = t.part("finite samples", 1e-3, controls=typical), 0.15
     for _ in range(min(t.draws, 3)):
         U = bases(t.rng, 1, 4)[0]
@@ -152,8 +154,8 @@ def thm1(t: Trial) -> None:
     Given   LMEs with gap > rho: families with rho at 0.98 of the gap, continuous laws in two and
             three dimensions, finite samples (rho = 0 off the hyperplanes); and worlds whose A
             jumps at the LME, with h'(0) = 0 or 1.
-    Claim   w_* attracts the flow of Eq. 7: the distance shrinks at every step (for continuous
-            laws: the push inward, in the worst direction).
+    Claim   w_* attracts the flow of Eq. 7: the distance is less after 100 to 500 steps (for
+            continuous laws: next to w_* the push is inward, in the worst direction).
     Fails   where A jumps at w_*, although rho = 0 there. Corrected: A continuous at w_*. Controls:
             rho 1.1 times the gap, a second eigenvector, the flow reversed.
     """
@@ -167,6 +169,7 @@ def thm1(t: Trial) -> None:
 
     # A jumps at w_*, closed gates: a second group of points in the plane w_*^T x = 0; families.
     groups = jumps.two_groups(t.rng, min(t.draws, 10))
+    # Only those that meet the condition: the quotients that rho bounds stay below the gap.
     meets = np.concatenate([jumps.excess(groups, e)[1] for e in (1e-3, 1e-4)], 1).max(1) < 1
     leaves, returns = (jumps.growth(g)[meets] for g in (groups, jumps.beside(groups)))
     jump = _growth(*_family(t, 0.98, power=0))
@@ -208,8 +211,8 @@ def _four_points(part: Part) -> None:
 
 
 def _excess_of_laws(t: Trial) -> Iterator[tuple[Array, list[float]]]:
-    """For each continuous law and turn e: the excess over Eq. 65 at its LMEs, over e^2, and once
-    more by `unit_ball`."""
+    """For each continuous law and turn e: the excess over Eq. 65 at its LMEs, over e^2 and the
+    radius squared, and once more by `unit_ball`."""
     for p, radius in laws(t.rng, min(t.draws, 6), 2):
         parts = ro.uniform(p)
         centre = lmes(parts, radius, sphere(t.rng, 6, 2))
@@ -241,7 +244,7 @@ def eq65(t: Trial) -> None:
     """Inward drift near a locally maximal eigenvector: gap minus roughness (Eqs. 59-65).
 
     Given   families with any rho below the gap, continuous laws, and worlds whose A jumps; turns e
-            = 0.01 and 0.001.
+            = 0.01 and 0.001 (in Eq. 65, where A jumps, 0.001 and 0.0001).
     Claim   u^T P (A(w_*) - lambda_*) u <= -gap (Eq. 60), and u^T P_v A(v) v <= -(gap - rho) e
             + O(e^2): the excess over e^2 stays bounded. Steps: what Eqs. 57 and 58 leave out is of
             second order; |u^T P_v x| <= |x| (Eq. 61); |(A(v) - A(w_*)) v| <= rho e + O(e^2) (Eqs.

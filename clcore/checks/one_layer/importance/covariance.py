@@ -154,7 +154,8 @@ def eq25(t: Trial) -> None:
                 inter += weight * away[:, :, None] * away[:, None, :]
                 intra += weight * (own[:, :, None] * own[:, None, :])
 
-        # Eq. 3 over j != i, and with i = j kept; the shorthand has C^inter twice.
+        # By the library, Eq. 3 over j != i, and with i = j kept. Both parts measure the same; the
+        # shorthand, as typeset, has C^inter twice.
         no_diagonal = alpha * ~np.eye(n, dtype=bool)
         ours, kept = (
             ki.batch_covariance(*tensors(weights, a, a2, a, a2)).numpy()
@@ -177,7 +178,8 @@ def def1(t: Trial) -> None:
 
     Given   random features phi >= 0, alpha = 1, the Gaussian.
     Claim   alpha = phi phi^T is symmetric, positive semi-definite and nonnegative.
-    Fails   for InfoNCE's normalised rows, features of both signs, distances in place of a kernel.
+    Fails   for InfoNCE's normalised rows (not symmetric), features of both signs (entries below 0),
+            distances in place of a kernel (a negative eigenvalue).
     """
     rng, draws, n = t.rng, t.draws, 8
 

@@ -16,10 +16,11 @@ def rem1(t: Trial) -> None:
     """Quadratic loss and InfoNCE as choices of the pairwise importance α (Sec. 2, after Eq. 3).
 
     Given   random views of 7 samples; InfoNCE at eps = 0 with its softmax alpha; the quadratic
-            loss sum (d_i^2 - d_ij^2) with alpha constant; i = j left out of Eq. 3.
+            loss sum (d_i^2 - d_ij^2) with alpha = 1; i = j left out of Eq. 3 (for the quadratic
+            loss also kept, in both).
     Claim   The gradient of the loss, by complex steps, is -2N^2 times that of E at alpha held, by
             autograd: one constant for all coordinates.
-    Fails   for 1.3 tau in alpha, eps = 1 in the loss, i = j kept in Eq. 3, alpha that is not
+    Fails   for 1.3 tau in alpha, eps = 1 in the loss, i = j kept in Eq. 3 alone, alpha that is not
             constant.
     """
     n, count = 7, t.share(2)
@@ -47,6 +48,7 @@ def rem1(t: Trial) -> None:
         def slope(values: Array) -> Array:
             return np.moveaxis(values.imag / ref.STEP, 0, -1).reshape(z.shape)  # noqa: B023
 
+        # InfoNCE: its gradient by complex steps, against the energy's at its softmax alpha.
         loss = slope(ref.infonce(*away, tau, 0.0))
         alpha = ref.softmax(inter, tau)
         ours = ascent(alpha, z)
@@ -59,6 +61,8 @@ def rem1(t: Trial) -> None:
         own = 1 / (np.exp(-inter / tau) * others).sum(-1)
         filled = ascent(alpha + own[..., None] * np.eye(n), z, True)
         infonce.breaks("i = j kept in Eq. 3", relative(filled, loss))
+
+        # The quadratic loss: the same at alpha = 1; and with i = j, in the loss as in Eq. 3.
         gaps, even = away[1][..., :, None] - away[0], np.ones_like(alpha)
         loss = slope((gaps * others).sum((-1, -2)))
         whole = ascent(even, z, True)

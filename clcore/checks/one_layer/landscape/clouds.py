@@ -60,8 +60,8 @@ def _push_of_lot(x: Array, angle: Array, tau: float | None, slope: float, scale:
 
 
 def optima(speed: Array) -> tuple[int, Array]:
-    """Angles, on an even grid, that the flow runs into, and their depths: the integral of the speed
-    up to each from the nearer rim of its basin, the lower of both sides."""
+    """How many angles of an even grid the flow runs into, and their depths: the integral of the
+    speed up to each from a rim of its basin, the smaller of both sides."""
     n, depths = len(speed), []
     for k in np.nonzero((speed > 0) & (np.roll(speed, -1) <= 0))[0]:
         turned = np.roll(speed, -(k + 1))
@@ -173,9 +173,10 @@ def in_errors(values: list[int] | Array) -> float:
 def rem23(t: Trial) -> None:
     """Non-uniform α creates more and deeper local optima than uniform α (Sec. 5.1).
 
-    Given   ReLU nodes on points in the plane, Gaussian alpha that follows w against alpha = 1. The
-            paper defines no depth; ours is the climb to an optimum from the nearer rim of its
-            basin, mean over optima; deeper is a tenth or more, at each of three scales of alpha.
+    Given   ReLU nodes on points in the plane, Gaussian alpha that follows w, tau = 0.05 or 0.2
+            (0.05 on Fig. 8's points), against alpha = 1. The paper defines no depth; ours is the
+            climb to an optimum from the nearer rim of its basin, mean over optima; deeper is a
+            tenth or more, at each of three scales of alpha.
     Claim   More optima; deeper ones on the points and the scale of Fig. 8, where each curve has
             the highest value 1.
     Fails   for a wide kernel; deeper on random points, on either scale, and in absolute units:

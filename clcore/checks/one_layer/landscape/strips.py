@@ -123,20 +123,24 @@ def _augmented(t: Trial) -> None:
     more = t.part("ReLU, augmented views: more optima in all", 1, ">=")
     rng = t.stream("augmented views")
     for _ in range(min(t.draws, 12)):
+        # The smoother law has a tenth of the density at the gate: 0.1 for 1; closed form and flow.
         g = gate_views.gate(rng)
         (gap, rho), (_, rho2) = (gate_views.closed(g, density) for density in (0.1, 1.0))
         rate, rate2 = (gate_views.rate(g, density) for density in (0.1, 1.0))
+        # The smoother law's rate, and that minus the rougher one's, over the gap: both below 0.
         made.add(rate / gap, (rate - rate2) / gap).breaks("the rougher law", rate2 / gap)
         made.breaks("the two laws exchanged", (rate2 - rate) / gap)
         apart = [gate_views.rate(g, density, augmented=False) for density in (0.1, 1.0)]
         made.breaks("every view a sample of its own", (apart[0] - apart[1]) / gap)
 
+        # Both rates against the closed form; that of the rougher law by the library, too.
         for speed, rough in ((rate, rho), (rate2, rho2)):
             closed.add(abs(speed - (rough - gap)) / gap)
             closed.breaks("without the roughness", abs(speed + gap) / gap)
             closed.breaks("-(gap + rho)", abs(speed + gap + rough) / gap)
         closed.add(abs(gate_views.rate_again(g, 1.0) - rate2) / gap)
 
+        # How many angles attract under the smoother law, minus those under the rougher one.
         gained = gate_views.optima(g, 0.1) - gate_views.optima(g, 1.0)
         more.add(gained).breaks("the two laws exchanged", -gained)
 
@@ -150,7 +154,9 @@ def rem26(t: Trial) -> None:
             without, mean output negative at w_*.
     Claim   the smoother law's w_* is a local optimum where the rougher one's is not: the flow
             leaves w_* at the rate rho - gap. And it can have more optima in all.
-    Fails   for the ReLU without augmentation: there the rate is -(gap + rho).
+    Fails   for the ReLU without augmentation, or with every view a sample of its own: there the
+            rate is -(gap + rho). Controls: the two roughnesses for the two gaps, the rougher
+            law, the two laws exchanged, the other sign of rho, rho left out.
     """
     _augmented(t)
     same = t.part("one gap, two roughnesses", 1e-12)
@@ -163,11 +169,12 @@ def rem26(t: Trial) -> None:
         s = _random_strip(t.rng)
         (gap, _, rho), (gap2, _, rho2) = (_at_axis(s, turn) for turn in (-1.0, 1.0))
         same.add(abs(gap - gap2)).breaks("the roughness", abs(rho - rho2))
-        # The rates at which the speed rises at w_*, over the gap.
+        # d(speed)/d(angle) at w_*, over the gap: that of the smoother law, and that minus the
+        # rougher one's, are below 0.
         rate, rate2 = (_slope_at_axis(strip_points(s, turn), s.slope) for turn in (-1.0, 1.0))
         made.add(rate / gap, (rate - rate2) / gap).breaks("the rougher law", rate2 / gap2)
         made.breaks("the two laws exchanged", (rate2 - rate) / gap)
-        # Both rates are rho - gap.
+        # Both rates, by the library, against the closed form rho - gap.
         for speed, g, rough in ((rate, gap, rho), (rate2, gap2, rho2)):
             closed.add(abs(speed - (rough - g)) / g)
             closed.breaks("without the roughness", abs(speed + g) / g)
@@ -185,7 +192,7 @@ def rem26(t: Trial) -> None:
             pulled.add(abs(speed / (back - gap) - 1))
             pulled.breaks("rho - gap", abs(speed / (-back - gap) - 1))
 
-    # More optima in all: laws of the leaky ReLU near one that is named.
+    # More optima in all: leaky ReLU; slope, eta and r within 0.01 of 0.3. Smoother minus rougher.
     more = t.part("more optima in all", 1, ">=")
     steps = 0.01 * np.vstack([np.zeros(3), np.eye(3), -np.eye(3)])
     for slope, eta, r in 0.3 + steps:

@@ -74,7 +74,7 @@ def eq5(t: Trial) -> None:
     Given   f = h(W x), W of three unit filters, alpha fixed; linear, ReLU, leaky ReLU.
     Claim   tr C_alpha[f] = sum_k C_alpha[f_k]; mixed derivatives of two filters vanish; the
             maximum over pairs of filters is twice that of one, on a grid.
-    Fails   for the sum of all entries in place of the trace.
+    Fails   for the sum of all entries in place of the trace, which couples the filters.
     """
     nodes, count = 3, t.share(len(ONE))
     trace = t.part("trace", 1e-11, controls=pooled)
@@ -133,16 +133,20 @@ def rem2(t: Trial) -> None:
     world = one_layer.samples(*tensors(x[:, None], alpha[:, None]))
     w = sphere(rng, total, starts, d)
 
+    # Where the flow ends, after 400 steps.
     def ends(start: Array, kind: str = "linear") -> Array:
         return one_layer.ascend(world, *tensors(start), kind, 1.0, 400).numpy()
 
+    # Whether the flow of unit v is 0.
     def rests(v: Array, of: one_layer.World = world) -> Array:
         flow = one_layer.flow(of, *tensors(v), "linear").numpy()
         return np.linalg.norm(flow, axis=-1) / scale < 1e-10
 
+    # 1 - |cosine| with phi_1.
     def off(v: Array) -> Array:
         return 1 - np.abs((v * fixed[:, None, -1]).sum(-1))
 
+    # Where random starts end, against phi_1 by eigh.
     every = t.part("every start", 1e-8, controls=typical, draws=total * starts)
     every.add(off(ends(w))).breaks("ReLU", off(ends(w, "relu")))
     # A start at rest ends where it is: steps would only multiply its rounding error.
@@ -151,6 +155,8 @@ def rem2(t: Trial) -> None:
     every.breaks("starts at the other eigenvectors", off(stay))
     assert rests(w, one_layer.samples(*tensors(white[:, None]))).all()  # C = I: all are fixed
     every.breaks("a tied largest eigenvalue", off(w))
+    # How many eigenvectors a start beside them returns to, less one; controls: all eigenvectors at
+    # rest; the LMEs of a ReLU node.
     one = t.part("one fixed point")
     back = ends(unit(fixed + 1e-3 * rng.standard_normal(fixed.shape)))
     one.add(np.abs((np.abs((back * fixed).sum(-1)) > 1 - 1e-8).sum(-1) - 1))
@@ -287,8 +293,9 @@ def lem3(t: Trial) -> None:
     """Training dynamics of a one-layer homogeneous network (Lemma 3, Eq. 7).
 
     Given   random batches, alpha held, |w| = 1; linear, ReLU, leaky ReLU, x^2, x^3.
-    Claim   P_w A(w) w is the projected gradient of C_alpha[h(w^T x)]/2, by complex steps through
-            loops: constant 1; 1/p for monomials; 2 for the one-layer version, which has no 1/2.
+    Claim   The projected gradient of C_alpha[h(w^T x)]/2, by complex steps through loops, is
+            P_w A(w) w of the library times a constant: 1; 1/p for monomials; twice that for the
+            one-layer version, which has no 1/2.
     Fails   without the 1/2, without the gate, unprojected, for constant 1 in the other versions.
     """
     draws = t.draws
@@ -306,7 +313,7 @@ def lem3(t: Trial) -> None:
         A = one_layer.operator(world, *tensors(w), kind, SLOPE).numpy()
         image = np.einsum("bij,bj->bi", A, w)
 
-        # P A w against the slope of C_alpha/2, 1/p of it for monomials; A w before the projection.
+        # P A w against p times the gradient of C_alpha/2 (p = 1 but for monomials); A w as it is.
         part = later if degree == 1 else powers
         part.add(relative(ours, degree * along / 2), relative(image, degree * slope / 2))
         later.breaks("without 1/2", relative(ours, degree * along))
@@ -317,7 +324,7 @@ def lem3(t: Trial) -> None:
         if degree > 1:
             powers.breaks("constant 1", relative(ours, along / 2))
 
-        # The one-layer version: twice that against the slope of C_alpha.
+        # The one-layer version: 2 P A w against p times the gradient of C_alpha.
         older.add(relative(2 * ours, degree * along))
         older.breaks("constant 1", relative(ours, degree * along))
     proofs.lem3(later, powers, older)

@@ -47,10 +47,11 @@ def rem5(t: Trial) -> None:
 
     Given   smooth h (softplus, cubic, sine) on random batches; jumping gates over mixtures in the
             plane.
-    Claim   dA = C[h'' (dw^T x) x, h' x] + C[h' x, h'' (dw^T x) x], and w^T (dA) w is Eq. 50's term
+    Claim   C[h] = w^T A(w) w before Eq. 48, loops against the library, for ReLU and leaky ReLU.
+            dA = C[h'' (dw^T x) x, h' x] + C[h' x, h'' (dw^T x) x], and w^T (dA) w is Eq. 50's term
             twice: complex steps of A. For ReLU and leaky ReLU w^T (dA) w = 0.
-    Fails   for one term of Eq. 49, x left out (a misprint), Eq. 50 without its 2; A at a datum in
-            place of w; for x^2, and between another vector.
+    Fails   for A without a gate, or at a datum in place of w (a misprint); one term of Eq. 49, x
+            left out (a misprint), Eq. 50 without its 2; for x^2, and between another vector.
     """
     # The form before Eq. 48: w^T A w at w, and with A at a datum.
     before = t.part("the form before Eq. 48", 1e-10, controls=typical)

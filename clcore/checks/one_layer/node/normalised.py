@@ -47,9 +47,10 @@ def rem24(t: Trial) -> None:
     Claim   the flow of InfoNCE keeps every |w_k|, and norm 1 costs nothing; "in this case" the
             filters decouple into Eq. 5. Corrected: they do for nodes of w_k / |w_k|, and behind
             BatchNorm before the activation where inputs are centred and white.
-    Fails   of the flow without BatchNorm and with mean-backprop BatchNorm; of Eq. 5 with BatchNorm:
-            after the activation C_alpha[f_k] = 1 for every w (alpha = 1, no augmentation), so that
-            nothing is climbed; before it another function is.
+    Fails   for the flow without BatchNorm and with mean-backprop BatchNorm; for Eq. 5 with
+            BatchNorm: after the activation C_alpha[f_k] = 1 for every w (alpha = 1, no
+            augmentation), so that nothing is climbed; before it another function is, unless inputs
+            are white. Control: without BatchNorm C[f_k] differs from node to node.
     """
     flow = t.part("the flow keeps the norms", 1e-10, controls=pooled)
     length = t.part("norm 1 costs nothing", 1e-10, controls=pooled)

@@ -70,7 +70,8 @@ def lem7(t: Trial) -> None:
     Claim   1 - d_t <= mu_t (1 - c_t), by Eqs. 184 to 186. Corrected: where |lambda_i| <= lambda_2
             for i > 1, as for positive semi-definite A.
     Fails   for indefinite A with a large negative eigenvalue. In the reason for Eq. 184 the sum has
-            no lambda_i^2.
+            no lambda_i^2 (a misprint). Controls: half of mu; in Eq. 184 half of the square,
+            in Eq. 186 a quarter of it.
 
     mu by eigh of A; c and d from the coordinates that A was built from. Tight draws nearly attain
     the bounds.
@@ -91,6 +92,7 @@ def lem7(t: Trial) -> None:
             lower = (1 + square) ** -0.5
 
             # The lemma and Eq. 184; they need that no other eigenvalue is larger than the second.
+            # `less`: with half of mu, and with half of the square.
             excess = (1 - d - m * (1 - c), lower - d)
             less = (1 - d - m / 2 * (1 - c), (1 + square / 2) ** -0.5 - d)
             for whole, part, over, half in zip(printed, mended, excess, less, strict=True):
@@ -101,12 +103,12 @@ def lem7(t: Trial) -> None:
                     for one in (whole, part):
                         one.breaks("half of mu", half)
 
-            # Parseval's identity, and 1 / sqrt(1 + s) >= 1 - s / 2.
+            # Parseval's identity: the squares of w beside phi_1 add up to 1 - c^2.
             rest = np.einsum("bji,bj->bi", Q, w)[:, 1:]
             reason.add(np.abs((rest**2).sum(-1) - (1 - c**2)))
             stray = np.abs(((values[:, 1:] * rest) ** 2).sum(-1) - (1 - c**2))
             reason.breaks(r"as typeset: $\lambda_i^2$ in the sum", stray)
-            # 1 / sqrt(1 + s) >= 1 - s / 2.
+            # 1 / sqrt(1 + s) >= 1 - s / 2, s the square.
             last.add(1 - square / 2 - lower)
             if kind == "tight":
                 last.breaks("a quarter of the square", 1 - square / 4 - lower)
@@ -237,7 +239,10 @@ def lem10(t: Trial) -> None:
 
     Given   PD families of known Lipschitz constant L, trajectories of power iteration; d = 2 draws
             that attain Eq. 200.
-    Claim   Eqs. 200 and 201 at every step, and |d_t - c_{t+1}| <= nu_t (1 - c_t), kappa = 8/gap^2.
+    Claim   At every step, dphi_1 being the first-order change of phi_1 from A(w(t)) to A(w(t + 1)):
+            |dphi_1^T w(t + 1)| <= (L/gap) |dw| sqrt(1 - d_t^2) (Eq. 200), sqrt(1 - d_t^2)
+            <= sqrt(2 mu_t (1 - c_t)) (Eq. 201), and |d_t - c_{t+1}| <= nu_t (1 - c_t), kappa
+            = 8/gap^2.
     Fails   for half of L, half of mu under the root, nu without its second term.
     """
     rng = t.rng

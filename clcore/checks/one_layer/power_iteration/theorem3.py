@@ -76,7 +76,7 @@ def def4(t: Trial) -> None:
 
     Given   c = c(w), lambda_1 and the gap of A(w), its Lipschitz constant L, kappa of Lemma 9.
     Claim   mu has two forms; omega = mu + nu >= 0, nu = 2 kappa L^2 (1 + mu c) + 2 (L/gap) sqrt(mu
-            (1 + mu c)); near any LME omega is much less than 1.
+            (1 + mu c)); near any LME omega is much less than 1 (0.1, ours).
     Fails   the size at LMEs whose gap is not large. Corrected: near an LME with a large gap, L and
             kappa small. Controls: 1 + c left out, 1 for 2 before L/gap, minus nu, c = 0.2.
     """
@@ -169,7 +169,7 @@ def eq104(t: Trial) -> None:
     Given   random indefinite A, unit w.
     Claim   A - lambda_min I + eps I is positive definite, keeps c_0, and P_w of it times w is P_w A
             w.
-    Fails   for w of norm 1.1, for A itself, for the second eigenvector.
+    Fails   for w of norm 1.1 (P_w A w), A itself (definite), the second eigenvector (c_0).
     """
     values, a, Q = draw(t.rng, t.draws, "indefinite")
     A, w = matrix(values, Q), np.einsum("bij,bj->bi", Q, a)
@@ -188,7 +188,7 @@ def eq104(t: Trial) -> None:
     definite.add(np.abs(np.linalg.eigvalsh(hat.numpy())[:, 0] - 0.01))
     definite.breaks("A itself", np.abs(np.linalg.eigvalsh(A)[:, 0] - 0.01))
 
-    # The top eigenvector stays.
+    # c_0 of A-hat, by eigh, against the coordinate that w was built from.
     kept = t.part("keeps c_0", 1e-9, controls=typical)
     kept.add(np.abs(pi.local(hat, torch.tensor(w)).c.numpy() - a[:, 0]))
     kept.breaks("the second eigenvector", np.abs(np.abs(a[:, 1]) - a[:, 0]))
@@ -254,7 +254,8 @@ def thm3(t: Trial) -> None:
             B_gamma: proved by `power_iteration.certificate`, not sampled.
     Claim   the iteration w <- A(w) w / |A(w) w| ends in B_gamma at a critical point of Eq. 7.
             Corrected: for positive semi-definite A(w), or with A-hat(w) of App. B.4 iterated.
-    Fails   where A(w) has a negative eigenvalue larger in size than the second one.
+    Fails   where A(w) has a negative eigenvalue larger in size than the second one. Controls: the
+            starts, A in place of A-hat.
     """
 
     definite = runs(t)
@@ -360,9 +361,10 @@ def lem11(t: Trial) -> None:
 def eq216(t: Trial) -> None:
     """Geometric rates of power iteration with bounded irregularity (Eqs. 206-220).
 
-    Given   the runs of the remark above, 200 steps.
+    Given   runs on random PD families for which a gamma < 1 is proved, 200 steps.
     Claim   1 - c_t <= gamma^t (1 - c_0), |w(t) - w(0)| <= front sum gamma^(t/2), |dw(t)| <= sqrt(2
-            (1 + mu c)(1 - c_t)) <= front gamma^(t/2), front = sqrt(2 (1 + gamma)(1 - c_0)).
+            (1 + mu c)(1 - c_t)) <= front gamma^(t/2), front = sqrt(2 (1 + gamma)(1 - c_0)); and
+            1 - c_(t+1) <= (mu_t + nu_t)(1 - c_t) (Eqs. 213, 214).
     Fails   for gamma squared, and a tenth of the other bounds.
     """
     run = runs(t)

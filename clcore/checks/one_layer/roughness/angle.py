@@ -57,7 +57,7 @@ def eq83(t: Trial) -> None:
     arcsin = t.part("arcsin", 1e-9, controls=typical).add(arcs - 1)
     arcsin.breaks("0.9 of it", np.median(arcs / 0.9) - 1)
 
-    # The angle over the distance of w and w_*, over x.
+    # The angle over its bound |w - w_*| / x, x = w^T w_*.
     w, v = np.stack([x, np.sin(angle)], -1), np.array([1.0, 0.0])
     far = np.linalg.norm(w - v, axis=-1)
     arccos = t.part("arccos", 1e-9, controls=typical).add(angle / (far / x) - 1)
@@ -69,6 +69,7 @@ def eq83(t: Trial) -> None:
     small = free <= 0.05  # the paper's epsilon is much less than 1
     away = angle > 0.1  # at smaller angles epsilon hardly shows
     last = t.part("Eq. 83", 1e-9, controls=typical, draws=n)
+    # sqrt(2 (1 - w^T w_*)) / x: <= with epsilon free, = at the edge, where 1 - epsilon is x.
     last.add(root / (far / (1 - free)) - 1, relative(root, far / x))
     last.breaks("1 + epsilon at the edge", (root / (far / (2 - x)))[away] - 1)
     last.breaks('as typeset, "=" with epsilon free', relative(root, far / (1 - free))[small])

@@ -35,8 +35,9 @@ def rem9(t: Trial) -> None:
     """Gaussian α can have smaller roughness and more local optima than uniform α (Sec. 1, Sec. 3.2,
     Sec. 5.1).
 
-    Given   x_1 ~ N(m, 1), m = 3..8; laws with most data in front of w; four clusters in the plane,
-            tau in {0.05, 0.2, 1}; alpha frozen at w for rho, following w for optima.
+    Given   x_1 ~ N(m, 1), m = 3..8, tau from 0.02 to 0.3; laws with most data in front of w, tau
+            from 0.03 to 0.08, alpha frozen at w, for rho; four clusters in the plane, tau = 0.05 or
+            0.2, alpha following w, for optima.
     Claim   z_0 falls faster than exp(-m); rho under Gaussian alpha can be a tenth of that under
             alpha = 1, and smaller relative to the gap; it can lead to more optima, by lowering the
             roughness.
@@ -47,6 +48,7 @@ def rem9(t: Trial) -> None:
     """
     taus, means = t.rng.uniform(0.02, 0.3, min(t.draws, 8)), np.arange(3.0, 9.0)
     falls = {tau: np.diff(np.log([_z0(m, tau) for m in means])) for tau in (*taus, 100.0)}
+    # The steps of log z_0 as m grows by one, plus 1.
     small = t.part("z_0 can be exponentially small", draws=len(taus))
     small.add(*(falls[tau] + 1 for tau in taus)).breaks("tau = 100", falls[100.0].max() + 1)
     _roughness(t)
@@ -84,6 +86,8 @@ def _cause(t: Trial) -> None:
     roughness that drives away."""
     name, n = "by lowering the roughness", min(t.draws, 8)
     printed, mended = t.part(name, 0.0, ">=", draws=n), t.corrected(name, -1.0, draws=2 * n)
+    # As printed they are no optima under alpha = 1: a rate of 0 or more. Corrected: they are under
+    # both, at a rate of -1 or less.
     for _ in range(n):
         law, tau = rough(t.rng)
         plain, kernel = at_axis(law, None), at_axis(law, tau)

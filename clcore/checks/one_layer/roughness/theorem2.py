@@ -89,7 +89,8 @@ def thm2(t: Trial) -> None:
             Gaussian.
     Claim   rho(w_*) <= C_0^3 vol(C_0) r(w_*, alpha)/pi: their ratio, rho from differences of A;
             rho is an integral over the plane w_*^T x = 0.
-    Fails   as printed, at small radii. Corrected: C_0^2. Controls: powers 4 and 1, half of rho.
+    Fails   as printed, at small radii. Corrected: C_0^2. Controls: powers 4 and 1, half of the
+            integral.
     """
     bound = t.both("", 1.0, controls=worst)
     plane = t.part("rho is an integral over the plane", 1e-3, controls=pooled)
@@ -275,7 +276,8 @@ def eq90(t: Trial) -> None:
     Claim   Eq. 85's split; only one term is of first order; Eqs. 87 and 88, each link; Eq. 89, and
             the whole chain of Eq. 90.
     Fails   Eq. 89, and with it Eq. 90, as printed. Corrected: C_0^2. Eq. 87 as typeset, with w in
-            the mean (a misprint). Controls: a term transposed, a tenth, other powers.
+            the mean (a misprint). Controls: a term transposed, the first-order
+            term for the rest, a tenth of a bound, other powers.
     """
     found = list(examples(t.rng, t.draws))
     split = t.part("Eq. 85", 1e-9, controls=pooled)
@@ -295,7 +297,8 @@ def eq90(t: Trial) -> None:
             e_star, change = gated(p, radius, star)[0], minus.first - plus.first
             e = e_star + change
 
-            # e e^T - e_* e_*^T is e (e - e_*)^T + (e - e_*) e_*^T; at w_*, by the angle.
+            # e e^T - e_* e_*^T is e (e - e_*)^T + (e - e_*) e_*^T. `rests`, `terms`: the sizes of
+            # both terms times w_*, one for each angle.
             outer = np.outer(e, e) - np.outer(e_star, e_star)
             rest, size = outer - np.outer(e, change), np.abs(outer).max()
             split.add(np.abs(rest - np.outer(change, e_star)).max() / size)
