@@ -47,8 +47,8 @@ def eq164(t: Trial) -> None:
     Claim   f^bn = (f - mu)/sigma with mu, sigma over all 2N views: the library against torch's
             BatchNorm in training; sigma_k^2 = w^T V[gated x] w (p^-2 times that for h = x^p); at
             20000 samples mu and sigma^2 are within 7 standard errors of E[f] and V[f].
-    Fails   for the unbiased deviation, inputs without gates, constant 1 for monomials, twice the
-            variance.
+    Fails   for the unbiased deviation, inputs without gates, for x^p with 1 in place of p^-2, twice
+            the variance.
     """
     x, x2, _, W, _ = batch(t.rng, t.draws, 2, 2, 3, n=16)
     points, w = _views(x, x2), torch.from_numpy(W)
@@ -170,8 +170,8 @@ def eq170(t: Trial) -> None:
     Claim   df^bn/dw = (df/dw - dmu/dw)/sigma - f^bn/sigma dsigma/dw; dmu/dw is the batch's mean of
             gated inputs; covariances with constants of the batch are 0, so whether gradients pass
             the mean makes no difference to the energy.
-    Fails   for a plus before the last term, or without it; the mean of one view; gated inputs
-            themselves; the gradient through sigma.
+    Fails   for a plus before the last term, or without it; the mean of one view; gated inputs in
+            place of constants; the gradient through sigma.
     """
     node = _node(t.rng, t.draws)
     f, w, first, last = node.f, node.w, node.through_mean, node.last
