@@ -53,14 +53,15 @@ def _shares(cells: dict[str, list[Array]]) -> dict[str, float]:
 def eq53(t: Trial) -> None:
     """Flow of a single ReLU node, losing entries until one is left (Eq. 53).
 
-    Given   Assumption 1, one hidden node, w_1 >= 0; InfoNCE. For the second half fixed alpha > 0
-            and every mode shown, as Lemma 14 asks, which the proof cites.
-    Claim   -dL/dw_1 of the ReLU net, by autograd, is diag(w_1 > 0) X w_1 in numpy. Along the flow
-            the set of positive entries never grows and ends as one, in 99 per cent of the runs: by
-            steps of the library, and by exponentials from one entry's death to the next.
-    Fails   without the gate, for the gradient of E (twice as long), with the augmentation added;
-            the second half for the linear flow, where a mode is not shown, and from the minimal
-            eigenvector.
+    Given   Assumption 1, one hidden node, w_1 >= 0; InfoNCE. For (2), (3) fixed alpha > 0 and
+            every mode shown, as Lemma 14 asks, which the proof cites.
+    Claim   (1) -dL/dw_1 of the ReLU net, by autograd, is diag(w_1 > 0) X w_1 in numpy. (2) Along
+            the flow the set of positive entries never grows and ends as one, in 99 per cent of the
+            runs: by steps of the library, and by exponentials from one entry's death to the next.
+            (3) The linear flow from w_1 > 0 leaves w_1 >= 0, whichever entries of w_1 are left.
+    Fails   (1) without the gate, for the gradient of E (twice as long), with the augmentation
+            added; (2) for the linear flow, where a mode is not shown, and from the minimal
+            eigenvector; (3) without weight between modes, with correlations made positive.
     """
     n, tau, sizes = 12, 0.5, (3, 5, 8)
     pair, functions = losses.infonce_pair(tau, 1.0), ref.table1(tau)[0][1:]
@@ -78,6 +79,7 @@ def eq53(t: Trial) -> None:
             z, z2 = (relu_two_layer.output(w[:, None], torch.from_numpy(top), v) for v in views)
             return contrast.family_loss(z, z2, pair).sum()
 
+        # (1) The gradient by autograd; in numpy alpha of the outputs, and X_alpha w_1.
         ours = -torch.func.grad(loss)(torch.from_numpy(w))
         z, z2 = (np.einsum("bnm,bm->bn", v, w)[..., None] for v in (x, x2))
         alpha = ref.importance(*ref.distances(z, z2), *functions)
@@ -150,9 +152,9 @@ def thm5(t: Trial) -> None:
     Claim   w_1 -> e_m for some m, by the library's flow and by exponentials from one entry's death
             to the next: from almost every w_1(0) >= 0, and from one of either sign.
     Fails   from w_1(0) with negative entries whose energy stays negative: the output dies.
-            Corrected: where E(w_1(0)) > 0. Controls: the linear net; outside Lemma 14's hypotheses
-            (modes not shown, no weight on any pair), and from the minimal eigenvector. Shares at a
-            cold alpha that follows w_1 are reported, not tested.
+            Corrected: where E(w_1(0)) > 0. Controls: E(w_1(0)) < 0; the linear net; outside Lemma
+            14's hypotheses (modes not shown, no weight on any pair), and from the minimal
+            eigenvector. Shares at a cold alpha that follows w_1 are reported, not tested.
     """
     starts_of_either_sign(t)
     count = 4 * t.share(len(SIZES))
@@ -167,6 +169,7 @@ def thm5(t: Trial) -> None:
     for modes in SIZES:
         x, *_ = random_field(t.rng, count, modes)
         start = mixture.starts(t.rng, count, modes)
+        # Whether an end is none of the e_m: by steps of the library, and by exponentials.
         part.add(_many(ends_of(x, start)))
         part.add(_many(mixture.sticky_ends(x[:few], start[:few])[0]))
         part.breaks("linear net", _many(ends_of(x, start, sticky=False, steps=300)))
@@ -213,8 +216,8 @@ def num13(t: Trial) -> None:
     Claim   w_1 = e_m is a local maximum of the energy for every m: no step of 10^-4 gains, and the
             flow returns. Energies by X_alpha, and by the outputs of the ReLU net.
     Fails   where X_mm < 0, for a negative entry, read as 0, then gains. Among w_1 >= 0, and among
-            all w_1 where X_mm > 0, it holds. Outside Lemma 14's hypotheses, or with correlations
-            made positive, neither does.
+            all w_1 where X_mm > 0, it holds. Among w_1 >= 0 it fails outside Lemma 14's hypotheses
+            (a mode not shown, no weight between modes), and with correlations made positive.
     """
     sizes, strong = (2, 3, 5, 8), {"gamma": (0.3, 3.5)}
     count = t.share(len(sizes))

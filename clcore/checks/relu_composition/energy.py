@@ -146,6 +146,7 @@ def eq70(t: Trial) -> None:
             rows = (w2[..., None] * w1[..., None, :, :]).flatten(-2)[..., 0, :]
             return (spread - (rows**2 * torch.from_numpy(level.copy())).sum(-1)).numpy()
 
+        # theta_Omega: its energy by enumeration, and p0 p1/K times the sum of salient Delta^2.
         (t_delta,) = ref.tensors(delta)
         total = (salient(delta) ** 2).sum(-1)
         ours = energy(*relu_two_layer.compositional(t_delta))
@@ -155,6 +156,7 @@ def eq70(t: Trial) -> None:
             every = scale * (delta**2).sum((-1, -2)) / fields
             part.breaks("all features", relative(ours, every, 1e-3))
         part.breaks("no p0 p1", relative(ours, total / fields, 1e-3))
+        # theta_m*, the feature of largest |Delta_m|, model by model.
         for row in range(min(count, 50)):
             k, m = np.unravel_index(np.abs(delta[row]).argmax(), delta[row].shape)
             one = energy(*relu_two_layer.relay(t_delta, int(k), int(m)))[row]
@@ -184,6 +186,7 @@ def eq71(t: Trial) -> None:
     for fields, modes in SETTINGS:
         for eta in (0.0, 0.01, 0.2):
             model = models(t.rng, count, fields, modes)
+            # As printed: s^T W1 X W1^T s, and the right sides of Eqs. 71 and 72.
             e = strong(model, eta, corrected=False)
             whole, single = _right_sides(e, eta)
             gaps = relative(e.whole, whole, 1e-3), relative(e.single, single, 1e-3)
@@ -196,6 +199,7 @@ def eq71(t: Trial) -> None:
                 size = np.maximum(np.abs(side), 1e-3)
                 printed[name].fails_by((1 - e.scale) * take / size)
 
+            # The same with p0 p1 before both added terms.
             e = strong(model, eta * prior(model), corrected=True)
             whole, single = _right_sides(e, eta)
             right["Eq. 71"].add(relative(e.whole, whole, 1e-3))
@@ -207,6 +211,7 @@ def eq71(t: Trial) -> None:
                 printed[name].breaks(what, gap)
                 right[name].breaks(what, gap)
 
+            # Eq. 74 (`bracket`) is Eq. 71, above -p0 p1 eta/K, and that at least -p0 p1 eta.
             a = salient(e.delta) ** 2
             total = a.sum(-1)
             cross = total**2 - (a**2).sum(-1)
@@ -272,9 +277,9 @@ def eq64(t: Trial) -> None:
     Claim   tr(W2 W1 X W1^T W2^T) = s^T W1 X W1^T s = [s_k w_1k]^T X [s_k w_1k] = the double sum
             over fields k and l of s_k w_1k^T X_kl w_1l s_l (Eq. 67 as meant). A critical W_2 has
             rank 1.
-    Fails   Eq. 67 as typeset, the sum over k alone. Rank 1 where the eigenvalue of W1 X W1^T is
-            double: critical points of rank 2 exist. Corrected: a simple eigenvalue. Control: a
-            random W_2.
+    Fails   Eq. 67 as typeset, the sum over k alone, or twice that. Rank 1 where the eigenvalue of
+            W1 X W1^T is double: critical points of rank 2 exist. Corrected: a simple eigenvalue.
+            Control: a random W_2.
     """
     settings = ((1, 3), (2, 3), (3, 3), (4, 2), (6, 2))
     count = t.share(len(settings))
@@ -288,6 +293,7 @@ def eq64(t: Trial) -> None:
         x = binary_latent.contrastive(model, augmentation).numpy()
         w1, s = t.rng.random((count, fields, modes)), t.rng.standard_normal((count, fields))
         w2, wide = s[:, None, :], mixture.blocks(w1)
+        # Eqs. 64-66: the trace by the library, and three forms of it in numpy.
         value = relu_two_layer.trace_energy(*ref.tensors(w1, w2, x)).numpy()
         for other in (
             mixture.trace(w1, w2, x),
@@ -295,6 +301,7 @@ def eq64(t: Trial) -> None:
             mixture.energy(x, (s[..., None] * w1).reshape(count, -1)),
         ):
             same.add(relative(other, value, 1e-3))
+        # Eq. 67: the double sum over fields.
         grid = x.reshape(count, fields, modes, fields, modes)
         terms = np.einsum("bk,bkm,bkmln,bln,bl->bkl", s, w1, grid, w1, s)
         alone = np.trace(terms, axis1=-2, axis2=-1)
@@ -313,6 +320,7 @@ def eq64(t: Trial) -> None:
         rank.add(_second(begin @ power)).breaks("a random W2", _second(begin))
         rank.fails_by(np.zeros(count), within=1e-4)  # a simple eigenvalue
         simple.add(_second(begin @ power))
+    # Critical points where the eigenvalue is double: sigma_2/sigma_1 of their W2.
     points = [_rank_two(np.array([2, 1, 0.7]), np.array([0.6, 0.5, 0.3]))]
     points += [_rank_two(t.rng.standard_normal(k), t.rng.uniform(0.1, 1, k)) for k in (3, 4, 6)]
     tied = [_critical(*point) for point in points]

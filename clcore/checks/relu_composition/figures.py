@@ -34,6 +34,8 @@ def fig5(t: Trial) -> None:
         start = mixture.starts(t.rng, len(x), modes)
         straight = ends_of(x, start, sticky=False, rate=0.5, steps=16_000)
         relu, top = ends_of(x, start), mixture.top(x)
+        # The linear flow's end against the top eigenvector by LAPACK; the ReLU flow's, by steps and
+        # by exponentials, against the nearest e_m.
         linear.add(1 - np.abs((straight * top).sum(-1)))
         linear.breaks("the other flow", 1 - np.abs((relu * top).sum(-1)))
         node.add(1 - relu.max(-1), 1 - mixture.sticky_ends(x, start)[0].max(-1))

@@ -147,7 +147,7 @@ def _augmentation(t: Trial) -> None:
         model, keys, x, variance = _sampled(t, count, fields, modes)
 
         def moments(factor: float, shared: bool = False, x=x, keys=keys, v=variance) -> tuple:
-            """Mean and standard errors, of x and `factor` times its view."""
+            """Mean and standard errors of gap gap^T / 2, gap = x - `factor` times its view."""
             gap = _flat(x - factor * binary_latent.scaled(keys + 1, x, v, shared))
             return tuple(value / 2 for value in _mean_product(gap))
 
@@ -261,7 +261,7 @@ def eq17(t: Trial) -> None:
     Given   fields that are independent given a binary y (Eqs. 14-16), uniform alpha; 10000 samples
             of random models, a factor of augmentation for every field, as Eq. 14 needs.
     Claim   X_alpha = p0 p1 Delta Delta^T + D_V - D_aug: closed form against C_alpha of the sample,
-            which is moments of the sample, within 7 standard errors.
+            computed from its moments, within 7 standard errors.
     Fails   without p0 p1, with one factor for all fields.
     """
     settings = ((2, 2), (3, 3), (4, 2))
@@ -277,6 +277,7 @@ def eq17(t: Trial) -> None:
         views = {s: binary_latent.scaled(keys + 1, x, variance, s) for s in (False, True)}
 
         def sigmas(expected: Array, shared: bool = False, x=x, views=views) -> Array:
+            # V[x] of the sample minus half the mean of (x - x')(x - x')^T.
             spread, error = _mean_product(_centred(_flat(x)))
             own, its = (v / 2 for v in _mean_product(_flat(x - views[shared])))
             return _sigmas(spread - own, expected, error + its)

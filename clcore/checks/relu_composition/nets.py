@@ -119,6 +119,7 @@ def num12(t: Trial) -> None:
 
         return -torch.func.grad(energy)(torch.from_numpy(theta)) / 2
 
+    # Minus half of the energy's gradient, by autograd; the loss's, by complex steps.
     part = t.part("Theorem 1 and Corollary 1", 1e-7, controls=typical)
     part.add(relative(ascent(alpha), left))
     uniform = np.full_like(alpha, 1 / (n - 1))

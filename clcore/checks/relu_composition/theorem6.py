@@ -48,7 +48,7 @@ def most_salient(e: Energies) -> Array:
 
 def below(e: Energies) -> Array:
     """[draws]: whether the mean of p0 p1 Delta^2 over salient features, minus what the added terms
-    take from it, is at most some -(1 - p0 p1) Delta_m^2 - eta_m: `loses` as printed, closed."""
+    take from it, is at most some -(1 - p0 p1) Delta_m^2 - eta_m: the printed `loses`."""
     single = (e.scale[:, None, None] - 1) * e.delta**2 - e.eta.reshape(e.delta.shape)
     return e.scale * (salient(e.delta) ** 2).mean(-1) - added(e) <= single.max((-1, -2)) + 1e-13
 
@@ -70,6 +70,7 @@ def thm6(t: Trial) -> None:
     half = t.part("weak", 0.0, **OF_MODELS)
     for fields, modes in SETTINGS:
         model = models(t.rng, count, fields, modes)
+        # Weak: whether E(theta_Omega) is not below E(theta_m*).
         e = weak(model)
         half.add(ties(e))
         other = strong(model, 0.2 * prior(model), corrected=True)
@@ -89,6 +90,7 @@ def strong_half(t: Trial) -> None:
     for fields, modes in SETTINGS:
         for eta in etas:
             model = models(t.rng, count, fields, modes)
+            # As printed: against every feature, then against m* alone.
             e = strong(model, eta, corrected=False)
             wrong = loses(e, largest(e))
             printed.add(wrong).fails_by(below(e))
@@ -97,6 +99,7 @@ def strong_half(t: Trial) -> None:
             # Proved for every K: at least (1 - p0 p1 - 1/K) of the largest Delta^2.
             least = (1 - e.scale - 1 / fields) * (e.delta**2).max((-1, -2))
             top.add(e.whole - most_salient(e) < least - 1e-13)
+            # With p0 p1 on diag^2(Delta); the controls.
             e = strong(model, eta, corrected=True)
             right.add(loses(e, largest(e)))
             flat = weak(model)

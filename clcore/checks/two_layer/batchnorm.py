@@ -47,8 +47,8 @@ def eq164(t: Trial) -> None:
     Claim   f^bn = (f - mu)/sigma with mu, sigma over all 2N views: the library against torch's
             BatchNorm in training; sigma_k^2 = w^T V[gated x] w (p^-2 times that for h = x^p); at
             20000 samples mu and sigma^2 are within 7 standard errors of E[f] and V[f].
-    Fails   for the unbiased deviation, inputs without gates, constant 1 for monomials, twice the
-            variance.
+    Fails   for the unbiased deviation, inputs without gates, for x^p with 1 in place of p^-2, twice
+            the variance.
     """
     x, x2, _, W, _ = batch(t.rng, t.draws, 2, 2, 3, n=16)
     points, w = _views(x, x2), torch.from_numpy(W)
@@ -170,8 +170,8 @@ def eq170(t: Trial) -> None:
     Claim   df^bn/dw = (df/dw - dmu/dw)/sigma - f^bn/sigma dsigma/dw; dmu/dw is the batch's mean of
             gated inputs; covariances with constants of the batch are 0, so whether gradients pass
             the mean makes no difference to the energy.
-    Fails   for a plus before the last term, or without it; the mean of one view; gated inputs
-            themselves; the gradient through sigma.
+    Fails   for a plus before the last term, or without it; the mean of one view; gated inputs in
+            place of constants; the gradient through sigma.
     """
     node = _node(t.rng, t.draws)
     f, w, first, last = node.f, node.w, node.through_mean, node.last
@@ -232,11 +232,11 @@ def _loss(alpha: Array, points: Array, kind: str, sigma: Array | None, V: Array,
 def lem6(t: Trial) -> None:
     """Two-layer dynamics if BatchNorm backpropagates through the mean only (Lemma 6, Eqs. 166-174).
 
-    Given   ReLU and leaky ReLU layers with BatchNorm, sigma held (Definition 5), any alpha; h
-            = x^p with 1/p.
-    Claim   dV/dt = V C_alpha[f^bn], dw/dt = [(S kron 1 1^T) o C_alpha[x~^bn]] w, not projected:
-            the library's flow against complex steps of the energy.
-    Fails   without BatchNorm, with the gradient through sigma, for constant 1 for monomials.
+    Given   ReLU and leaky ReLU layers with BatchNorm, sigma held (Definition 5), any alpha; for
+            dw/dt also h = x^p, p = 2, 3.
+    Claim   dV/dt = V C_alpha[f^bn], dw/dt = [(S kron 1 1^T) o C_alpha[x~^bn]] w, not projected, and
+            1/p of it for h = x^p: the library's forms against complex steps of the energy.
+    Fails   without BatchNorm, with the gradient through sigma; for x^p with 1 in place of 1/p.
     """
     kinds = ("relu", "leaky_relu")
     top = t.part("V", 1e-10, controls=typical)
@@ -289,13 +289,13 @@ def normalised(pair: Pair, sigma: torch.Tensor | None = None) -> tuple[Pair, tor
 def cor3(t: Trial) -> None:
     """Two-class dynamics with global modulation and BatchNorm (Corollary 3, Eqs. 175-179).
 
-    Given   Assumption 2, C = 2, M = 1, 2..4 fields, mean-backprop BatchNorm; covariances
-            enumerated, s by numpy.
+    Given   Assumption 2, C = 2, M = 1, 2..4 fields, ReLU (for (3) also h = x^p), mean-backprop
+            BatchNorm; covariances enumerated, s by numpy.
     Claim   (1) lambda^bn >= max_k d_k^bn; (2) s^bn is b_k^bn/(lambda^bn - d_k^bn), normalised; (3)
             Lemma 6's velocity is [(s_k^bn)^2 A_k^bn + delta_k^bn Delta_k^bn Delta_k^bnT] w_k,
             delta_k^bn >= 0; 1/p of it for h = x^p.
-    Fails   for minus the rank-one term, for d_k, Delta_k and A_k as without BatchNorm, delta = 0,
-            the bottom eigenvector, constant 1.
+    Fails   (1) for minus the rank-one term; (2), (3) for d_k, Delta_k, A_k as without BatchNorm;
+            (3) for delta = 0, for the bottom eigenvector, for x^p with 1 in place of 1/p.
     """
     above = t.part("(1) top eigenvalue", -1e-12, ">=", controls=pooled)
     eigenvector = t.part("(2) its eigenvector", 1e-7, controls=pooled)

@@ -66,6 +66,8 @@ def rem20(t: Trial) -> None:
             s_k^2 and in delta_k (printed beta_k). Corrected: delta_k falls with d_k where the b_k
             are equal and there are three fields or more.
     Fails   for delta_k where the inputs differ in size; behind BatchNorm all fields turn alike.
+            Controls: the factor left out or upside down; for delta_k two fields, and its sum over
+            the other fields without the factor.
     """
     draws = max(t.draws, 50)  # medians are compared
     model, W = _alike(t.rng, draws, 3)
@@ -75,7 +77,7 @@ def rem20(t: Trial) -> None:
     w = torch.from_numpy(W)[:, :, 0]
     top, level = pair.top(), bn.top()
 
-    # The factor is smaller for a smaller field.
+    # The factor of a field over that of the next larger one: below 1.
     factor = _next(1 / top.gaps)
     p = t.part("the factor", 1 - 1e-6).add(factor)
     p.breaks("with BatchNorm", _next(1 / level.gaps))
@@ -87,12 +89,12 @@ def rem20(t: Trial) -> None:
     p.breaks("without the factor", _next(plain**2) / sizes)
     p.breaks("factor upside down", 1 / factor**2).says(b=sizes.max(), s=weights.max())
 
-    # Speed on the sphere.
+    # The same ratio of the speeds |w_k'| on the sphere, its median.
     p = t.part("speed", 0.3, measured=pooled, controls=pooled, draws=draws)
     p.add(_next(speed(pair, top.gaps, w)))
     p.breaks("with BatchNorm", _next(speed(bn, level.gaps, w)))
 
-    # The factor in delta_k: one law at three sizes, then equal b_k.
+    # The same ratio of delta_k: of one law at three sizes; corrected, of equal b_k.
     name = r"the factor in $\beta_k$ ($\delta_k$)"
     printed = t.part(name, 1 - 1e-9, controls=pooled)
     printed.add(_next(two_layer.modulation(top, pair.b, pair.scale))[:, 0])
@@ -110,7 +112,7 @@ def rem20(t: Trial) -> None:
     free = coefficients(t.rng, 1000, 5, False)
     printed.says(rising=np.mean(free[:, 0] > free[:, -1]))
 
-    # The factor alone: the lambda - d_k of three sizes, b_k and A_k of one size.
+    # Speeds by the factor alone: lambda - d_k of three sizes, b_k and A_k of one size.
     one = torch.ones_like(top.gaps)
     bare = _next(speed(pair, one, w))
     alone, still = (_next(speed(even, gaps, w)) for gaps in (top.gaps, one))
@@ -123,12 +125,16 @@ def rem20(t: Trial) -> None:
 def rem21(t: Trial) -> None:
     """BatchNorm makes the variances of receptive fields more uniform (App. D).
 
-    Given   fields with a common latent z of two classes, one ReLU filter each; r_k is the
+    Given   four fields with a common latent z of two classes, one ReLU filter each; r_k is the
             correlation of f_k with z, r_k^2 = p_0 p_1 b_k^2 / V[f_k], b_k = w_k . Delta_k.
-    Claim   sigma_k^2 = V[f_k] and d_k^bn = 1 - r_k^2, so that the fields' sizes do not matter.
-            Corrected: where the d_k differ by more than 1 / min d_k^bn, the d_k^bn differ less; and
-            lambda^bn - d_k^bn differ by at most the factor by which the r_k do.
+    Claim   sigma_k^2 = V[f_k] and d_k^bn = 1 - r_k^2, so that the fields' sizes do not matter; the
+            d_k^bn are more uniform than the d_k, and lambda^bn - d_k^bn almost constant: largest
+            over least 1.25 at most, in the median over draws (a bound of ours).
     Fails   "more uniform" where the d_k are alike, "almost constant" where the r_k are not.
+            Corrected: where the d_k differ by more than 1 / min d_k^bn, the d_k^bn differ less; and
+            lambda^bn - d_k^bn differ by at most the factor by which the r_k do. Controls: d_k for
+            sigma_k^2, r_k^2/(1 - r_k^2) for r_k^2, no BatchNorm, sigma of another field, the
+            factor's root (half of its logarithm).
     """
     draws = max(t.draws, 60)  # one part compares medians
     model, W = net_of(t.rng, draws, 2, 4, 1)
@@ -139,7 +145,7 @@ def rem21(t: Trial) -> None:
     variance = np.diagonal(outputs(law, W), axis1=1, axis2=2)
     within = _within(model, law, W)
 
-    # sigma_k^2 and d_k^bn.
+    # sigma_k^2 and d_k^bn, against enumeration; `ratio`, the control's r, is r_k^2/(1 - r_k^2).
     part = t.part("sigma^2", 1e-11, controls=typical).add(relative(sigma**2, variance))
     part.breaks("d_k alone", relative(alike.d, variance))
     ratio = alike.scale[:, None] * alike.b**2 / alike.d

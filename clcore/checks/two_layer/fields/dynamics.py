@@ -60,12 +60,12 @@ def lem4(t: Trial) -> None:
     """Training dynamics of a two-layer network with receptive fields (Lemma 4, Eq. 12).
 
     Given   two layers with disjoint receptive fields, random asymmetric alpha held; linear, ReLU,
-            leaky ReLU, and h = x^p with its 1/p.
+            leaky ReLU, and h = x^p, p = 2, 3, where dw/dt is 1/p of the form.
     Claim   dV/dt = V C_alpha[f_1] and dw/dt = P_w [(S kron 1 1^T) o C_alpha[x~]] w: complex steps
             of the energy, before the projection (Eq. 119) and on the spheres; Kronecker and
             Hadamard are the sum over blocks.
-    Fails   without positive pairs, 1/2, gates, S's off-diagonal or the projection; for |S|;
-            constant 1 for monomials.
+    Fails   without positive pairs, 1/2, gates, S's off-diagonal or the projection; for |S|; for
+            x^p with 1 in place of 1/p.
     """
     top = t.part("V", 1e-10, controls=typical)
     filters = t.part("W before the projection", 1e-10, controls=typical)
@@ -154,9 +154,9 @@ def rem14(t: Trial) -> None:
             matrix exponentials, the norm of V held at 1.
     Claim   V goes to the form v s^T, and that form is necessary for a stationary point; S = s s^T
             is then of rank 1.
-    Fails   necessary: v u^T is stationary for every eigenvector u, W as well where fields are
-            independent. Corrected: for a stable one. Controls: the start, saddles left alone,
-            |v| = 2.
+    Fails   necessary: v u^T is stationary for every eigenvector u, and W can rest with it, as in
+            one example of independent fields. Corrected: for a stable one. Controls: the start, v
+            u^T that is not pushed, |v| = 2.
     """
     size, outputs = 5, 3
     basis = np.linalg.qr(t.rng.standard_normal((t.draws, size, size)))[0]
@@ -177,7 +177,7 @@ def rem14(t: Trial) -> None:
     ends = t.part("where V goes", 1e-9, controls=typical)
     ends.add(off_form(start @ grow)).breaks("the start", off_form(start))
 
-    # v u^T is stationary on |V| = 1 for every eigenvector u, but only that of s is stable.
+    # v u^T is stationary on |V| = 1 for every eigenvector u; pushed by 1e-6, all go to the form.
     rest = np.einsum("bq,bik->bkqi", v, basis)
     push = rest @ C[:, None]
     push -= (push * rest).sum((-1, -2), keepdims=True) * rest
@@ -204,14 +204,14 @@ def rem15(t: Trial) -> None:
     """Assumptions for two layers: uniform α, fast top layer, independence given z (Assumption 2,
     Eq. 13).
 
-    Given   models with finitely many states, all enumerated; fields independent given z.
+    Given   models with finitely many states, all enumerated; fields independent given z; ReLU.
     Claim   (a) C_alpha[g] = V[g] at uniform alpha; (c) no covariance between fields given z;
             augmentation that keeps the gates changes nothing; for kernel alpha the analysis
             carries over, several variances combined by Lemma 1, and so does Theorem 5.
     Fails   carries over: for Gaussian alpha of the sum of all f_1, which couples the fields given
             z, and single strengths delta_k can be negative. Corrected: features that are products
-            over the fields. Controls: random alpha, coupled fields, noise that crosses gates, no
-            z_l^2, the law without alpha.
+            over the fields; strengths summed over features. Controls: random alpha, coupled fields,
+            noise that crosses gates, no z_l^2, the law without alpha, the bottom eigenvector for s.
     """
     whole = t.part("C_alpha is V", 1e-11, controls=typical)
     given = t.part("independent given z", 1e-13, controls=typical)
@@ -232,14 +232,14 @@ def rem15(t: Trial) -> None:
         whole.add(relative(one_layer.covariance(world, g), law.covariance))
         whole.breaks("random alpha", relative(one_layer.covariance(skewed, g), law.covariance))
 
-        # (c) Covariances between fields given z; and augmentation that keeps the gates.
+        # (c) Covariances between fields given z, which are 0.
         given.add(_between_fields(law.given, K))
         given.breaks("coupled fields", _between_fields(coupled.given, K))
-        # Augmentation that keeps the gates.
+        # V[E_aug g] and V[g(E_aug x)], g the gated inputs.
         augmented.add(_augmented(model, W, 1e-7))
         augmented.breaks("noise that crosses gates", _augmented(model, W, 1.0))
 
-        # Kernel alpha: sum_l z_l^2 V_l.
+        # C_alpha of alpha = sum_l phi_l phi_l^T, and sum_l z_l^2 V_l, V_l under p phi_l / z_l.
         phi = t.rng.random((count, states, 3))
         kernel = world._replace(alpha=torch.from_numpy(phi @ np.swapaxes(phi, 1, 2)))
         laws = [_tilted(world.p.numpy() * phi[..., i], g.numpy()) for i in range(3)]
@@ -249,7 +249,7 @@ def rem15(t: Trial) -> None:
         bare = np.sum([variance for _, variance in laws], 0)
         terms.breaks("without $z_l^2$", relative(ours, bare))
 
-        # Lemma 5 under each p phi_l / z_l: Gaussian alpha, and features that are products.
+        # Lemma 5's form and V, under each p phi_l / z_l: Gaussian alpha, product features.
         weights_of = gaussian(model, W), phi_of_fields(t.rng, model)
         for part, weights in zip(carries, weights_of, strict=True):
             for weight in weights:

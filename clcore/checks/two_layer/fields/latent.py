@@ -104,7 +104,7 @@ def lem5(t: Trial) -> None:
     Claim   V[x~] = diag_k[L_k] + sum_c p_c (1 - p_c)^2 Delta(c) Delta(c)^T, L_k = E_z V[x~_k|z];
             for C = 2 the second term is p_0 p_1 Delta Delta^T; V_z E[x~|z] has rank at most C.
     Fails   for fields coupled given z, for p_c (1 - p_c), for L_k a vector as typeset, p_0 for p_0
-            p_1; rank with the variance given z.
+            p_1; the rank, for V[x~] itself, which has the variance given z too.
     """
     form = t.part("Eq. 120", 1e-11, controls=pooled)
     two = t.part("C = 2", 1e-11, controls=typical)
@@ -116,7 +116,7 @@ def lem5(t: Trial) -> None:
         ours = field_latent.covariance(model, g).numpy()
         delta = field_latent.contrasts(model, g).flatten(-2).numpy()
 
-        # Eq. 120: blocks L_k on the diagonal, and a rank-one term for each z.
+        # Eq. 120: blocks L_k on the diagonal and a rank-one term for each z, against enumeration.
         between = _sum_outer(p * (1 - p) ** 2, delta)
         blocks = ours - between
         wrong = blocks + _sum_outer(p * (1 - p), delta)
@@ -132,7 +132,7 @@ def lem5(t: Trial) -> None:
         rank.add(np.abs(values[:, :-C]).max(-1) / values[:, -1])
         rank.breaks("with the variance given z", np.abs(whole[:, :-C]).max(-1) / whole[:, -1])
 
-        # C = 2: one rank-one term.
+        # C = 2: one rank-one term, against V_z E[x~|z].
         if C == 2:
             one = (p[:, 0] * p[:, 1])[:, None, None] * delta[:, 0, :, None] * delta[:, 0, None]
             two.add(relative(one, means))
@@ -150,8 +150,8 @@ def eq128(t: Trial) -> None:
     Given   random latent models, C = 2, 3, 6.
     Claim   E[x~|z = c] - E[x~] = (1 - p_c)(q_c - q_-c); V_z E[x~|z] = sum_c p_c (1 - p_c)^2 (q_c
             - q_-c)(q_c - q_-c)^T; for C = 2 Delta(0) = -Delta(1) and sum_c p_c (1 - p_c)^2 = p_0
-            p_1: loops over z.
-    Fails   without 1 - p_c, for it not squared, for p_0.
+            p_1: loops over z, against the library's Delta(c) = q_c - q_-c.
+    Fails   without 1 - p_c, for 1 - p_c not squared, for p_0 in place of p_0 p_1.
     """
     gap = t.part("Eq. 128", 1e-11, controls=typical)
     spread = t.part("Eq. 131", 1e-11, controls=typical)

@@ -41,11 +41,11 @@ def named() -> Net:
 
 class Terms(NamedTuple):
     """z_l^2 p_0 p_1 and b_k under every feature's law, [draws, L] and [draws, L, K]; the sum over
-    l of V[f_1], [draws, K, K]."""
+    l of z_l^2 V_l[f_1], [draws, K, K]."""
 
     weight: Array  # z_l^2 p_0 p_1
     b: Array
-    covariance: Array  # the sum of V[f_1]
+    covariance: Array  # the sum of z_l^2 V_l[f_1]
 
 
 def by_tables(net: Net) -> Terms:
@@ -92,9 +92,10 @@ def by_masks(net: Net) -> tuple[Array, Array]:
 
 
 def strengths_in_theorem5(t: Trial) -> None:
-    """delta_k of every feature, and the quadratic form of their sum at w_k.
+    """delta_k of every feature l; s is the top eigenvector of V, the sum of z_l^2 V_l[f_1].
 
-    Control: the bottom eigenvector of their sum.
+    Printed: none is negative. Corrected: delta_k b_k^2, summed over l, is not, and it is
+    s_k^2 (lambda - V_kk). Control: the bottom eigenvector of V for s.
     """
     name = "kernel alpha: strengths in Theorem 5"
     printed, mended = forms = t.both(name, 1e-9, controls=typical)
@@ -110,6 +111,7 @@ def strengths_in_theorem5(t: Trial) -> None:
             reach = np.einsum("bk,blk->bl", s, terms.b)[..., None] - s[:, None] * terms.b
             return terms.weight[..., None] * s[:, None] * terms.b * reach
 
+        # As printed: how far the lowest delta_k b_k^2 lies below 0; once more by masks.
         each = strengths(vectors[..., -1])
         printed.add((-each).max((1, 2)) / scale[:, 0])
         moments, squares = by_masks(net)
@@ -117,6 +119,7 @@ def strengths_in_theorem5(t: Trial) -> None:
         pull = s[:, None] * np.einsum("blkj,bj->blk", moments, s)
         again = pull - s[:, None] ** 2 * np.diagonal(moments, axis1=2, axis2=3)
         printed.fails_by((-again).max((1, 2)) / scale[:, 0])
+        # Corrected: the same of their sum over l, and its distance from s_k^2 (lambda - V_kk).
         form = each.sum(1)
         mended.add(-form / scale, np.abs(form - vectors[..., -1] ** 2 * (scale - own)) / scale)
         low = strengths(vectors[..., 0]).sum(1) / scale

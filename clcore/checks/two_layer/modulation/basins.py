@@ -110,12 +110,12 @@ def eq148(t: Trial) -> None:
     """The component with the earliest critical time wins (Eq. 148).
 
     Given   random starts and rates b; the flow without projection and the one on the sphere
-            (Eq. 15).
+            (Eq. 15). For the winners b = 1.2, but b + c for u_1: c = 0.5, 0 or -0.5.
     Claim   Ratios of components need no Z; the component with the least critical time t*
             dominates, and wins: w -> u_l for l = argmin t*.
-    Fails   for the flow with the projection. Corrected: there argmin t* wins for equal b, and u_l
-            wins whenever its t* is the least. Controls: components for ratios, the smallest or the
-            largest start, c < 0.
+    Fails   for the flow with the projection. Corrected: there argmin t* wins for equal b, and u_1
+            with c > 0 wins whenever its t* is the least. Controls: components for ratios, the
+            smallest or the largest start, c < 0.
     """
     y0 = t.rng.uniform(0.1, 1, (t.draws, 4))
     b = t.rng.uniform(1.1, 2, (t.draws, 4))
@@ -246,7 +246,7 @@ def eq150(t: Trial) -> None:
     Given   random y(0) > 0, b > 0.
     Claim   t* = log(1 + b/y(0))/b solves y(0)/(y(0) + b) exp(b t*) = 1: against quadrature; it
             falls as y(0) grows, and there is none for y(0) <= 0.
-    Fails   without 1/b, for y(0)/b in the logarithm, for a smaller start.
+    Fails   without 1/b, for y(0)/b in the logarithm, for a smaller start, for y(0) > 0.
     """
     y0, b = _pairs(t.rng, t.draws)
 
@@ -265,7 +265,7 @@ def eq150(t: Trial) -> None:
     falls = t.part("falls with y(0)", 1 - 1e-6).add(larger / ours)
     falls.breaks("a smaller start", smaller / ours)
 
-    # How many starts at 0 and below have a finite time.
+    # Whether a start at 0, and one below, has a finite time.
     at_zero, below, above = (
         modulation.critical_time(*tensors(sign * y0, b)).isfinite().double().numpy()
         for sign in (0, -1, 1)
@@ -299,7 +299,7 @@ def eq151(t: Trial) -> None:
     when = t.rng.uniform(0.2, 2, (t.draws, 30))
 
     def start(rate: Array) -> Array:
-        """Of the components with that rate that blow up at those times."""
+        """y(0) of components with that rate that blow up at the times `when`."""
         return rate / np.expm1(rate * when)
 
     # The start of a rate that is a tenth larger over that of b.

@@ -82,12 +82,12 @@ def eq154(t: Trial) -> None:
 
     Given   independent starts Y_l of uniform, normal and Laplace laws; one head start eps_l; flows
             of rate b + c for the first pattern and b for others, b = 1.2, or 4 where c is drawn.
-    Claim   P[E_l] = int_0^inf F^(d-1)(y + eps_l) dF(y), against 40000 starts; and E_l is w -> u_l
-            for some constant eps_l.
+    Claim   P[E_l] = int_0^inf F^(d-1)(y + eps_l) dF(y), against 40000 starts, E_l: Y_l > 0 and Y_l
+            + eps_l >= all others; and E_l is w -> u_l for some constant eps_l.
     Fails   the event, with the projection (d = 4) and without it, at the best constant. Corrected:
-            with it for d = 2, c >= 1 or c < -1, eps = min(c, 1), or -2 for c < -1; without it for
+            with it eps = -2 for c < -1, else min(c, 1), if d = 2, or c >= 1, or c < -1; without it
             an eps that depends on the start. Controls: F^d, starts of either sign, half of c, no
-            head start.
+            head start, the best constant.
     """
     count = 40_000
     value = t.part("the integral", 6.0).says(starts=count)
@@ -112,8 +112,8 @@ def _controls(p: Part, found: dict[str, float]) -> None:
 
 
 def _event(t: Trial) -> None:
-    """With the projection: at d = 4 the best constant; and where a constant is exact, d = 2, c > 1
-    or c < -1."""
+    """With the projection: at d = 4 the best constant; and where a constant is exact, for d = 2, or
+    c > 1, or c < -1."""
     b, large = 1.2, 4.0  # g(y) = y + b + c > 0 on [-1, 1] wherever c > -3
 
     def starts(n: int, d: int) -> Array:
@@ -148,6 +148,7 @@ def _event(t: Trial) -> None:
 
 def _without_projection(t: Trial) -> None:
     b, c, own, name = 1.2, 1.0, [1e-4, 0.2], "the event, without the projection"
+    # The share of starts that E_l misses: at the best constant; with Y_1's own head start.
     y = t.rng.uniform(-1, 1, (STARTS, 4))
     rates = _rates(y, b, c)
     ahead = _head_start(np.where(y[:, 0] > 0, y[:, 0], 1), b, c)

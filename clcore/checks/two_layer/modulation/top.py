@@ -67,10 +67,11 @@ def velocity(law: Law, W: Array, s: Array) -> Array:
 def eq134(t: Trial) -> None:
     """First-layer covariance for two classes is diagonal plus rank one (Eqs. 134-138).
 
-    Given   Assumption 2, C = 2, M = 1, linear and ReLU filters, enumerated; h = x^p with p^-2.
-    Claim   V[f_1] = D + p_0 p_1 b b^T, d_k = E_z V[f_k|z], b_k = w_k^T Delta_k; its largest
-            eigenvalue is at least max_k d_k.
-    Fails   for D alone, fields coupled given z, minus the rank-one term, constant 1 for monomials.
+    Given   Assumption 2, C = 2, M = 1, linear and ReLU filters, enumerated; then h = x^p, p = 2, 3.
+    Claim   V[f_1] = D + p_0 p_1 b b^T, D = diag(d_k), d_k = E_z V[f_k|z], b_k = w_k^T Delta_k; its
+            largest eigenvalue is at least max_k d_k. For h = x^p, with d_k and b_k of gated inputs,
+            V[f_1] and E_z V[f_k|z] are p^-2 times these.
+    Fails   for D alone, fields coupled given z, minus the rank-one term, 1 in place of p^-2.
     """
     form = t.part("Eq. 138", 1e-11, controls=pooled)
     level = t.part("top eigenvalue", -1e-12, ">=", controls=pooled)
@@ -139,10 +140,10 @@ def solved(d: Array, b: Array, scale: Array, rank: int = -1) -> tuple[Array, Arr
 def eq139(t: Trial) -> None:
     """Top eigenvector of diagonal plus rank one (Bunch–Nielsen–Sorensen) (Eq. 139).
 
-    Given   random d, b, p_0 p_1, tied d too, b_k* != 0 at the largest d.
+    Given   random d, b, p_0 p_1, tied d too, b_k* != 0 for k* = argmax d.
     Claim   s_k = b_k/(Z (d_k - lambda)) is the top eigenvector, lambda the root of 1 + p_0 p_1 sum
             b_k^2/(d_k - lambda) = 0: against numpy's; lambda > d_k*.
-    Fails   for b_k/d_k, for b alone, the sign in the secular equation, b = 0 at the largest d.
+    Fails   for b_k/d_k, for b alone, for a minus in the secular equation, for b_k* = 0.
     """
     vector = t.part("s", 1e-7, controls=pooled, draws=9 * t.draws)
     zero = t.part("secular equation", 1e-10, controls=typical)
@@ -160,7 +161,7 @@ def eq139(t: Trial) -> None:
         total = scale * (b**2 / top.gaps.numpy()).sum(-1)
         zero.add(np.abs(1 - total)).breaks("sign", np.abs(1 + total))
 
-        # lambda is beyond the largest d; not where b is 0 there.
+        # lambda - d_k* over p_0 p_1 b_k*^2 is at least 1; lambda = d_k* where b_k* is 0.
         largest = np.take_along_axis(b, d.argmax(-1)[:, None], -1)[:, 0]
         defined.add((value - d.max(-1)) / (scale * largest**2))
         tall, none = d.copy(), b.copy()
@@ -174,12 +175,13 @@ def thm5(t: Trial) -> None:
     """Two-layer dynamics with two classes: local covariance plus global modulation (Theorem 5, Eq.
     15).
 
-    Given   Assumption 2, C = 2, M = 1; linear, ReLU, leaky ReLU; covariances enumerated, s by
-            numpy; h = x^p with 1/p.
+    Given   Assumption 2, C = 2, M = 1; linear, ReLU, leaky ReLU, then h = x^p, p = 2, 3;
+            covariances enumerated, s by numpy.
     Claim   Lemma 4's velocity is (s_k^2 A_k + delta_k Delta_k Delta_k^T) w_k, with P_w and
-            without, delta_k of Eq. 143 and not negative.
+            without, delta_k of Eq. 143 and not negative; for h = x^p, without P_w, it is 1/p of
+            that, lambda the top eigenvalue of D + p_0 p_1 b b^T.
     Fails   for delta_k = 0, delta_k of the proof's last sentence, fields coupled given z, the
-            bottom eigenvector; constant 1, lambda of V[f_1] itself for monomials.
+            bottom eigenvector; for x^p with 1 in place of 1/p, with lambda of V[f_1] itself.
     """
     cases = (("linear", 2), ("relu", 3), ("relu", 4), ("leaky_relu", 3))
     sphere = t.part("with the projection", 1e-7, controls=pooled)
@@ -240,7 +242,7 @@ def thm5(t: Trial) -> None:
 
 
 def closed_form(pair: Pair, top: two_layer.Top, delta: torch.Tensor, w: torch.Tensor):
-    """(s_k^2 V[x_k] + delta_k Delta_k Delta_k^T) w_k, V = L_k + p_0 p_1 Delta_k Delta_k^T."""
+    """(s_k^2 A_k + delta_k Delta_k Delta_k^T) w_k, A_k = L_k + p_0 p_1 Delta_k Delta_k^T; as w."""
     along = (pair.delta * w).sum(-1, keepdim=True) * pair.delta
     A = (pair.L @ w[..., None])[..., 0] + pair.scale[:, None, None] * along
     return top.s[..., None] ** 2 * A + delta[..., None] * along
@@ -281,9 +283,9 @@ def rem17(t: Trial) -> None:
     Given   random d_k, b_k, p_0 p_1, tied d_k too, b_k* != 0 at the largest; lambda the top
             eigenvalue of diag(d) + p_0 p_1 b b^T.
     Claim   p_0 p_1 sum_k b_k^2/(lambda - d_k) = 1, and delta_k is 1 minus its own term of it,
-            with the prefactor that Eq. 143 has right above.
-    Fails   without that prefactor, as typeset (a misprint), or with half of it; another sign;
-            without p_0 p_1.
+            times 1/(Z^2 (lambda - d_k)), the prefactor in Eq. 143.
+    Fails   without that prefactor, as typeset (a misprint), or with 1/(lambda - d_k) alone; for 1
+            plus its own term; without p_0 p_1.
     """
     premise = t.part("the sum is 1", 1e-9, controls=pooled)
     short = t.part("short form", 1e-8, controls=pooled)

@@ -89,21 +89,21 @@ def num2(t: Trial) -> None:
         places, ranks = _picks(patterns, inside)
         fields, taken[P] = fields + places, taken.get(P, 0) + ranks
 
-        # Which generators can have given both views of a sample, and which two samples.
+        # The share of samples whose views fit no one generator; views of two samples.
         free = patterns < 0
         fits = [(free | (v[:, None] == patterns)).all(-1) for v in found]
         both, apart = fits[0] & fits[1], fits[0] & np.roll(fits[1], 1, 0)
         shared.add((~both.any(1)).mean())
         shared.breaks("views of two samples", (~apart.any(1)).mean())
 
-        # Positions that the only such generator leaves free; 1e-3 for the least of all p-values.
+        # Tokens where the only such generator is free: p-values, times the number of draws.
         own, sure = both.argmax(1), (both.sum(1) == 1)[:, None]
         uniform.add(_uniformity(found[:, free[own] & sure]) * draws)
         if P < 10:
             uniform.breaks("fixed positions", _uniformity(found[:, ~free[own] & sure]) * draws)
     _net(t)
 
-    # All fields alike, all candidates of a set alike; 1e-3 for the least of these p-values.
+    # Fields, and candidates of a set, equally frequent: p-values, times the number of them.
     total = draws * GENERATORS * FIXED
     even = t.part("fields and candidates are picked evenly", 1e-3, ">=", draws=total)
     even.add(_even_fields(fields) * len(taken))
@@ -330,8 +330,8 @@ def num3(t: Trial) -> None:
     Claim   The four variants have one forward pass and four gradients, each its closed form; under
             Eq. 1 of raw outputs, after the activation, the switch of the mean does nothing: two
             pairs coincide.
-    Fails   without BatchNorm, for another variant's closed form, for outputs of norm 1, with and
-            without the deviation.
+    Fails   without BatchNorm, for another variant's closed form; the pairs, for outputs of norm 1,
+            and for the switch of the deviation.
     """
     kinds = [k for k in ts.NORMALISATIONS if k != "none"]
     for before in (False, True):

@@ -97,8 +97,9 @@ def tab1_printed(t: Trial) -> None:
 
     Given   the printed cells of Table 1.
     Claim   The sentence on the table agrees with its numbers: better without the variance's
-            gradient, by 0.02 or more in the mean, with the mean's gradient and without.
-    Fails   with the columns exchanged.
+            gradient, by 0.02 or more, averaged over (beta, P), with the mean's gradient and
+            without.
+    Fails   with the columns exchanged, which turns the sign.
     """
     part = t.part(f"{BETTER}, printed numbers", 0.02, ">=", words=BETTER)
     _better(part, _gains(printed(), "paper"))
