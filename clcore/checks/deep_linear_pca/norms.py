@@ -171,6 +171,7 @@ def lem8(t: Trial) -> None:
         weights = _net(t.rng, count, (5, *(24 for _ in range(depth)), 3))
         (x,) = tensors(t.rng.standard_normal((count, 12, 5)))
         first, *others = [*t.rng.choice(REVERSIBLE, depth - 1), "linear", "linear"]
+        # By autograd in all layers up to the normalisation: as stated; tanh first; a penalty only.
         found, bent, typeset = (
             _inner(weights, _loss_gradient(weights, x, [act, *others], layer, depth, penalty=size))
             for act, layer, size in ((first, norm, 0), ("tanh", norm, 0), (first, "none", 0.5))
