@@ -101,9 +101,9 @@ def rem2(t: Trial) -> None:
             at every step, tau in {1, 0.3, 0.1, 0.03}; for (2) one to four layers and fixed X.
     Claim   (1) Fixed alpha: the ascent ends at rank one, s_2/s_1 -> 0; (2) so does every layer at
             every certified maximum with E > 0. (3) Adversarial alpha: s_2/s_1 > 0.1 at some
-            temperature; (4) lambda_min/lambda_max of X_alpha rises over that of uniform alpha; (5)
-            its spectrum moves continuously: for half the step along a path of nets by at most 0.6
-            of the move.
+            temperature; (4) lambda_min/lambda_max of X_alpha, at some temperature, is above that
+            of uniform alpha by 0.01 or more; (5) its spectrum moves continuously: for half the step
+            along a path of nets by at most 0.6 of the move.
     Fails   (1) and (3) for the other's alpha; (2) at maxima with E = 0, and for one layer with a
             repeated top eigenvalue; (4) at temperature 100; (5) for a min player without entropy.
     """

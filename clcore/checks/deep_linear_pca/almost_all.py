@@ -29,13 +29,15 @@ WORST = ("mostly negative", (6, 1, 2, 1))  # most traps: about half of the start
 def num11(t: Trial) -> None:
     """Almost all local optima are global and reach the PCA objective (Abstract, Sec. 4.3).
 
-    Given   the deep linear max player on the spheres, fixed alpha, lambda_max(X_alpha) > 0.
-    Claim   (1) E = lambda_max at local maxima, almost all; (2) from almost all starts; (3) which is
-            the PCA objective.
+    Given   the deep linear max player on the spheres, fixed alpha, lambda_max(X_alpha) > 0, four
+            spectra, L = 1..5; ascent from random starts.
+    Claim   (1) E = lambda_max at local maxima, almost all; (2) from almost all starts (at least 99
+            per cent); (3) which is the PCA objective.
     Fails   (1) at those with W_{>1} = 0 and W_1 X W_1^T negative definite: more of them than global
             ones, by dimension. Not where the maximal eigenvalue of W_{>1}^T W_{>1} is distinct and
             positive (Theorem 3). (2) where L >= 3 and X has as many negative eigenvalues as a layer
-            has nodes. (3) for more than one component.
+            has nodes. (3) for more than one component. Controls: (1), (2) the starts themselves;
+            (3) the second eigenvalue.
     """
     many, few = max(min(t.draws, 1000), 200), min(t.draws, 1000)
     # Two shares are reported: 20 starts would not tell them.
@@ -103,6 +105,7 @@ def _dimension(ws: list[Array]) -> Array:
     return free + first[0].size - 1
 
 
+# (3) E at the ends against lambda_max; and against what PCA of n_L components would give.
 def _one_component(t: Trial) -> None:
     pca = t.part("the PCA objective of Eq. 8", 1e-5)
     for widths in ((6, 4, 1), (6, 4, 3)):

@@ -67,7 +67,8 @@ def top_space(t: Trial) -> None:
 
 
 def not_aligned(t: Trial) -> None:
-    """Layers of rank one: the norm of the product is that of the turns between them, below 1."""
+    """Layers of rank one: the norm of their product is the product of the turns between them, below
+    1. A turn: |cosine| of a layer's output direction and the next one's input direction."""
     part = t.part("layers of rank 1", 1e-12, controls=typical)
     rng = t.stream("rank 1")
     for widths in ((4, 3, 2), (3, 5, 2, 4)):

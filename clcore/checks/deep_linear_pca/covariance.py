@@ -73,13 +73,14 @@ def cor2(t: Trial) -> None:
 def eq9(t: Trial) -> None:
     """Classical PCA as a constrained trace maximisation (Eq. 9).
 
-    Given   data with a known covariance in 8 dimensions, mean not 0.
+    Given   40 points with a known covariance V[x] in 8 dimensions, mean not 0.
     Claim   max tr(W V[x] W^T) subject to W W^T = I, by ascent with QR, is the sum of the k largest
             eigenvalues that the data were made with, k = 1..4.
     Fails   for moments about 0 in place of the mean.
     """
     rng, values = t.rng, np.linspace(2.0, 0.25, 8)
     count, n = min(t.draws, 200), 40
+    # Whitened, stretched and turned: their covariance has these eigenvalues exactly.
     x = rng.standard_normal((count, n, 8))
     x = x - x.mean(-2, keepdims=True)
     root = np.linalg.cholesky(x.swapaxes(-1, -2) @ x / n)
@@ -88,6 +89,7 @@ def eq9(t: Trial) -> None:
     x = x * np.sqrt(values) @ turn + 1.0
     centred = x - x.mean(-2, keepdims=True)
     v, raw = (y.swapaxes(-1, -2) @ y / n for y in (centred, x))
+    # The largest trace that an ascent finds, against the sum of the k largest of these.
     largest = t.part("", 1e-8)
     largest.add(*(np.abs(_stiefel(v, k, rng) - values[:k].sum()) for k in range(1, 5)))
     moved = (np.abs(_stiefel(raw, k, rng) - values[:k].sum()) for k in range(1, 5))
@@ -114,11 +116,11 @@ def num7(t: Trial) -> None:
 
     Given   alpha_ij = 1/(2N(N - 1)); x' = x (at finite N also with noise); Gaussian, uniform and
             one-hot data of known covariance V.
-    Claim   At every N X_alpha is the sample covariance with N - 1, minus half the mean of (x
-            - x')(x - x')^T; without augmentation it tends to V: the log-log slope of |X_alpha
-            - V|_F over N = 10^2..10^5 is -1/2, within 0.1.
-    Fails   for the reading (1/2)N(N - 1), for the covariance with 1/N; for augmentation noise that
-            does not vanish.
+    Claim   (1) At every N X_alpha is the sample covariance with N - 1, minus half the mean of (x
+            - x')(x - x')^T: the library at N = 12. (2) Without augmentation it tends to V: the
+            log-log slope of |X_alpha - V|_F over N = 10^2..10^5 is -1/2, within 0.1.
+    Fails   (1) for the reading alpha_ij = (1/2)N(N - 1), for the covariance with 1/N; (2) with
+            augmentation noise of size 2, which keeps X_alpha away from V.
     """
     n, count, d = 12, 60, 3
     x = np.stack([_sample(t.rng, "gaussian", n) for _ in range(count)])
@@ -129,12 +131,14 @@ def num7(t: Trial) -> None:
         alpha = torch.full((count, n, n), scale, dtype=torch.float64)
         return contrast.contrastive_covariance(alpha, *tensors(x, x2, x, x2)).numpy()
 
+    # (1) The library's sum over pairs against moments of the sample.
     got = ours(1 / (2 * n * (n - 1)))
     finite = t.part("finite N", 1e-12)
     finite.add(relative(got, exact), relative(ours(1 / (2 * n * (n - 1)), x2), noisy))
     finite.breaks(r"$\frac12N(N-1)$", relative(ours(n * (n - 1) / 2), exact))
     finite.breaks("covariance with 1/N", relative(got, exact * (n - 1) / n))
-    # By the part above, moments of the samples stand for the sum over pairs.
+    # (2) By the part above, moments of the samples stand for the sum over pairs. How far the slope
+    # is from -1/2.
     sizes, count = (100, 1000, 10_000, 100_000), 20
     truth = {"gaussian": np.eye(d), "uniform": np.eye(d), "one-hot": np.eye(d) / d - 1 / d**2}
     limit = t.part("limit", 0.1, draws=count * len(sizes) * len(truth))
@@ -190,8 +194,9 @@ def _residual(X: Array, between: Array, within: Array) -> float:
 def rem1(t: Trial) -> None:
     """Supervised contrastive learning and Fisher's linear discriminant (Sec. 4, after Eq. 9).
 
-    Given   three classes of eight points each, enumerated with all pairs of views: positives of
-            the same label, negatives of other labels, uniform alpha (the paper gives no formula).
+    Given   three classes of eight points each, random priors, enumerated with all pairs of views:
+            positives of the same label, negatives of other labels, alpha uniform, that is, half the
+            product of the two samples' probabilities (the paper gives no formula).
     Claim   (1) X_alpha, by the library, is the between-class scatter S_B of the class means, the
             numerator of Fisher's ratio. (2) Its two leading eigenvectors span the subspace of
             linear discriminant analysis (that of S_W^-1 S_B) if S_W is isotropic.

@@ -55,9 +55,10 @@ def rem3(t: Trial) -> None:
     """Deep linear PCA without statistical assumptions, for InfoNCE (Sec. 4.3).
 
     Given   X_alpha of heavy-tailed, discrete, correlated data and of data with outliers, alpha of
-            InfoNCE at a random theta, then frozen; lambda_max(X) > 0; L = 2..5.
+            InfoNCE at a random theta, then frozen; lambda_max(X) > 0; L = 2, 3, 5.
     Claim   Theorem 3 asks nothing of data, augmentation and alpha: at every certified local
-            maximum with a distinct and positive top eigenvalue (its corrected form) it holds.
+            maximum with a distinct and positive top eigenvalue (its corrected form) it holds, by
+            the error that acl/thm3 measures.
     Fails   before the ascent; at local maxima with E = 0, where W_{>1} = 0, which occur with one
             node in layer 1: the only eigenvalue of W_{>1}^T W_{>1} is then distinct, but 0.
     """
@@ -78,6 +79,7 @@ def rem3(t: Trial) -> None:
         # Where lambda_max is small beside |X| = 1, the same residual says less.
         critical = (limits.residual < 1e-7 * lam) & distinct
         flat = dl.curvature(limits.weights, X)[:, -1] < 1e-6
+        # The distance from Theorem 3's form, at certified maxima, at starts and at traps.
         error = _error(limits.weights, X)
         holds.add(error[(critical & flat & (top > 1e-6)).numpy()])
         holds.breaks("before the ascent", _error(W, X))

@@ -113,7 +113,7 @@ def lem1(t: Trial) -> None:
             on random views, N = 6.
     Claim   (1) -dL/dW_l = W_{>l}^T W_{>l} W_l C_alpha[f_{l-1}]: L by loops and complex steps
             against the library's products. (2) It is half the gradient of E_alpha, by autograd.
-            (3) It is the middle expression of Eq. 38, with the minus sign of Eq. 22.
+            (3) It is the middle expression of Eq. 38, a sum over samples, with the minus of Eq. 22.
     Fails   (1) for the factor 2, and without the augmentation term of C_alpha; (2) for the gradient
             of E itself; (3) as typeset, where the minus is missing, and without the second views.
     """
@@ -196,10 +196,10 @@ def _size(mats: list[Array]) -> Array:
 def num9(t: Trial) -> None:
     """Neighbouring layers of a deep linear network stay balanced (Sec. 4.1, after Lemma 1).
 
-    Given   the flow of Eq. 11, L = 2..6: from random weights and X; then along Runge-Kutta paths
-            where alpha follows theta (Eq. 6).
-    Claim   d/dt (W_l W_l^T - W_{l+1}^T W_{l+1}) = 0. Under the constraint |W_l|_F = 1 the
-            difference D obeys D' = -2 E D instead (also checked).
+    Given   the flow of Eq. 11: its velocity at random weights of norm 1 and random X, L = 2..6;
+            then Runge-Kutta paths at L = 3 where alpha follows theta (Eq. 6).
+    Claim   d/dt D = 0, D = W_l W_l^T - W_{l+1}^T W_{l+1}, and D stays along the paths. Under the
+            constraint |W_l|_F = 1 it obeys D' = -2 E D instead (also checked).
     Fails   if one layer moves twice as fast; under the norm constraint, taken as conserved.
     """
     depths = range(2, 7)
@@ -211,9 +211,11 @@ def num9(t: Trial) -> None:
         X = symmetric(t.rng, count, widths[0])
         moves = [m.numpy() for m in dl.flow(tensors(*weights), *tensors(X))]
         scale = _size(moves)
+        # The rate of D by the product rule, from the library's velocity: 0.
         rate.add(_size(_drift(weights, moves)) / scale)
         fast = _size(_drift(weights, [2 * moves[0], *moves[1:]])) / scale
         rate.breaks("first layer twice as fast", fast)
+        # On the spheres the rate of D is -2 E D, with E by numpy.
         inside = [m.numpy() for m in dl.tangent(tensors(*weights), tensors(*moves))]
         shrinks = _drift(weights, inside)
         rate.breaks(r"constrained to $\|W_l\|_F=1$", _size(shrinks) / scale)
@@ -248,10 +250,10 @@ def _num9_path(t: Trial, count: int) -> None:
     X = following(x, x2, 0.5)
 
     def drift(speed: float) -> torch.Tensor:
-        """[draws]: of the balance, where the first layer has this speed."""
+        """[draws]: how far D ends from its start, the first layer's velocity times speed."""
 
         def velocity(ws: Layers) -> Layers:
-            moves = dl.flow(ws, X(ws) / 300)
+            moves = dl.flow(ws, X(ws) / 300)  # slower, in time alone
             return [speed * moves[0], *moves[1:]]
 
         ends = runge_kutta(weights, velocity, 0.01, 100)

@@ -35,8 +35,9 @@ def num10(t: Trial) -> None:
     printed, right = norms = t.both("norms", 1e3, ">=")
     generic, negative = [], []
 
-    # The rate of each layer's norm; the least norm that it comes to: from starts with E > 0 at some
-    # time, from all where X has a positive eigenvalue, and where X is negative definite.
+    # The rate of each layer's squared norm against 2 E; the smallest layer norm at the end, of
+    # starts with E > 0 at some time (corrected), of all where X has a positive eigenvalue (for the
+    # page), and of those where X is negative definite (control).
     for depth, kind in itertools.product((1, 2, 3), kinds):
         X = symmetric(t.rng, count, 4)
         if kind != "indefinite":

@@ -68,7 +68,8 @@ def lem7(t: Trial) -> None:
             (2) Backward: dy/dx, by complex steps, is J^T(x). (3) J is symmetric.
     Fails   (1) as printed: J(x) x = 0, not y. Corrected: y = P_1^perp x over its norm, or x/|x|,
             and J x = 0. (2) holds for the denominator |P_1^perp x|, not |x| as typeset. Controls:
-            the other normalisers, P_1^perp for P_{x,1}^perp, I for P_x^perp.
+            (1) y by the standard deviation; (2) P_1^perp for P_{x,1}^perp, I for P_x^perp; (3) the
+            Jacobian with |x| below.
     """
     sizes = (3, 4, 6, 9, 14, 20)
     count = t.share(len(sizes))
@@ -143,7 +144,7 @@ def def1(t: Trial) -> None:
     named = t.part("named activations", 1e-12, controls=typical, draws=t.draws)
     named.add(*(gap(h) for h in REVERSIBLE.values())).breaks("tanh", gap(np.tanh))
 
-    # (2) How far the ratio spreads over inputs.
+    # (2) How far the ratio spreads over inputs: its 90 per cent quantile minus its 10.
     powers = t.part("polynomials with a constant", 1e-8, controls=typical, draws=t.draws)
     powers.add(*(spread(lambda u, p=p: u**p) for p in (2, 3, 5)))
     powers.breaks("$x^2+x$", spread(lambda u: u**2 + u))

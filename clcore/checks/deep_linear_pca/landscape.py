@@ -149,12 +149,14 @@ def thm3(t: Trial) -> None:
         flat = dl.curvature(limits.weights, X)[:, -1] < 1e-6
         maximum = ((limits.residual < 1e-7) & flat & distinct).numpy()
         some_ = top > 1e-6
+        # Ends that count, by SVD against (i) and (ii); then by eigenvectors of W_l^T W_l, in numpy.
         error, some = _error(limits.weights, X), some_.numpy()
         printed.add(error[maximum])
         ends = [w.numpy()[maximum] for w in limits.weights]
         printed.fails_by(gap_by_gram(ends, X.numpy()[maximum]), within=1e-6)
         corrected.add(error[maximum & some])
-        # A trap whose W_1 X W_1^T is nearly singular has a tiny basin: left out.
+        # Five ends a cell, pushed. A trap (E = 0) whose W_1 X W_1^T is nearly singular has a tiny
+        # basin: left out.
         few = torch.nonzero(some_ | dl.trapped(limits.weights, X, 0.01))[:5, 0]
         lifted.add(rise(t.rng, [w[few].numpy() for w in limits.weights], X[few].numpy()))
     (hand, X1), (two, X2) = trap(1), trap(2)
@@ -183,7 +185,8 @@ def lem10(t: Trial) -> None:
             product of the cosines between neighbours; (6) of all layers W of norm 1, v v'^T/|v'|
             makes |W v'| largest, and meets Eqs. 113-118.
     Fails   (1) for norms of 1.01; (2), (3) for the starts of the ascent; (4) for J = 0 not moved;
-            (5) with one cosine left out; (6) as typeset, with v' that has not norm 1.
+            (5) with one cosine left out; (6) as typeset, with v' that has not norm 1 (in the proof:
+            a row of W left out).
     """
     bound = t.part("bound", 1 + 1e-12)
     value = t.part("limits have value 1", 1e-8, controls=pooled)
@@ -248,7 +251,7 @@ def lem9(t: Trial) -> None:
     def gap(rank: int) -> Array:
         a = t.rng.standard_normal((t.draws, 5, rank)) @ t.rng.standard_normal((t.draws, rank, 4))
         a = unit(a, (-2, -1))
-        # Unit vectors from A's largest row and column, without a decomposition.
+        # v is A's largest row at norm 1, u = A v: the error of A = u v^T, and of |u| = 1.
         v = unit(np.take_along_axis(a, (a**2).sum(-1).argmax(-1)[:, None, None], 1)[:, 0])
         u = np.einsum("bij,bj->bi", a, v)
         outer = u[:, :, None] * v[:, None]

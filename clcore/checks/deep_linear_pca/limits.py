@@ -68,6 +68,7 @@ def fig3(t: Trial) -> None:
     values = torch.linalg.eigvalsh(X)
     path = dl.singular_path(weights, X, rate=1.0, steps=4000, every=4000)
 
+    # The largest error, at the start (0) or the end (-1), with E against this eigenvalue: [runs].
     def gap(when: int, which: int = -1) -> Array:
         parts = [
             (path["energy"][when] / values[:, which] - 1).abs(),
@@ -101,7 +102,8 @@ def _even(rng: np.random.Generator, v0: Array, widths: tuple[int, ...]) -> list[
 def def4(t: Trial) -> None:
     """Aligned-uniform solutions (Definition 4).
 
-    Given   weights made from unit vectors v_l of entries +-1/sqrt(n_l), v_0 and v_L any.
+    Given   weights W_l = v_l v_{l-1}^T of unit vectors v_l of entries +-1/sqrt(n_l), v_0 and v_L
+            any.
     Claim   The library's detector accepts them; the rows of W_l, l < L, have norm 1/sqrt(n_l).
     Fails   for aligned-rank-1 weights with uneven v_l.
     """
@@ -126,8 +128,8 @@ def cor3(t: Trial) -> None:
     Claim   These local maxima have E = lambda_max and are aligned-uniform: entries of v_l are
             +-1/sqrt(n_l).
     Fails   as printed where Theorem 3 fails: that eigenvalue is distinct but 0, and n_1 = 1.
-            Corrected: distinct and positive. Control: ends of the ascent without the row
-            constraint.
+            Corrected: distinct and positive. Controls: ends of the ascent without the row
+            constraint; in the corrected form, a maximum with that eigenvalue 0.
     """
     printed, corrected = maxima = t.both("local maxima", 1e-6, controls=typical)
     shapes = ((6, 2, 2), (6, 3, 2, 4), (6, 1, 2, 1), (6, 3, 3, 3, 2))
@@ -137,6 +139,7 @@ def cor3(t: Trial) -> None:
         top, distinct = dl.distinct_top(limits.weights)
         flat = dl.curvature(limits.weights, X, rows=True)[:, -1] < 1e-6
         maximum = ((limits.residual < 1e-7) & flat & distinct).numpy()
+        # The distance from Corollary 3's form by SVD; then by eigenvectors of W_l^T W_l, in numpy.
         error = _error(limits.weights, X)
         printed.add(error[maximum])
         ends = [w.numpy()[maximum] for w in limits.weights]
@@ -145,6 +148,7 @@ def cor3(t: Trial) -> None:
         if widths[1] > 1 and name == "PSD":
             free, X = climb(keys, SPECTRA[name], widths)
             maxima.breaks("no row constraint", _error(free.weights, X))
+    # A local maximum with E = 0 and n_1 = 1, by hand.
     hand = [np.array([[[0.0, 1.0]]]), np.array([[[1.0], [1.0]]]), np.array([[[1.0, -1.0]]])]
     hand = [w / np.linalg.norm(w) for w in hand]
     error = _error(tensors(*hand), *tensors(np.diag([1.0, -1.0])[None]))
@@ -162,11 +166,12 @@ def _error(weights: tuple[Tensor, ...], X: Tensor) -> Array:
 def lem12(t: Trial) -> None:
     """Local maxima of the product norm under BatchNorm regularisation (Lemma 12, Eqs. 122-124).
 
-    Given   rows of norm 1/sqrt(n_l), |W_L|_F = 1, L = 2..5; ascent of |W_L ... W_1|_2; a point
-            with J = 0 made by hand.
-    Claim   All ends have value 1 and are aligned-uniform, rows of W_l are multiples of v'
+    Given   rows of norm 1/sqrt(n_l), |W_L|_F = 1, L = 2..5; ascent of J = |W_L ... W_1|_2; a point
+            with J = 0 made by hand; v' = W_{l-1} ... W_1 u, u the top input direction.
+    Claim   All ends have J = 1 and are aligned-uniform, rows w_k of W_l are multiples of v'
             (Eq. 124), so that W_l = v_l v_{l-1}^T, and J = 0 is left by a random move of 0.01. In
-            the proof, every diagonal element of Lambda at a critical point of Eq. 123 is 1.
+            the proof, every diagonal element n_l <w_k, v'/|v'|>^2 of Lambda at a critical point of
+            Eq. 123 is 1.
     Fails   that step of the proof: a row across v' is critical, of element 0, and not zero.
             Corrected: at a maximum. Controls: the starts, before the ascent, v_l v_l^T as typeset
             (a misprint), J = 0 not moved, rows at random, the critical point.
@@ -186,7 +191,7 @@ def lem12(t: Trial) -> None:
         value.add(1 - spectral_norm(end)).breaks(before, 1 - spectral_norm(start))
         # They are aligned and uniform.
         uniform.add(dl.unevenness(limits)).breaks(before, dl.unevenness(W))
-        # Their rows are multiples of v' (Eq. 124).
+        # Their rows are multiples of v' (Eq. 124): W_l = v_l v_{l-1}^T.
         rows.add(_row_condition(end)).breaks(before, _row_condition(start))
         outer.add(_apart(end)).breaks(before, _apart(start))
 
@@ -276,8 +281,9 @@ def rem4(t: Trial) -> None:
             maximisers fewer dimensions and (4) the value lambda_max. ("Better behaved" names no
             measure and is not judged.)
     Fails   (2) as printed: under BatchNorm the energy of one node does not depend on the direction
-            of w; corrected for w/|w| without BatchNorm. Controls: (1) other normalisations; (3) no
-            row constraint; (4) rows of norm 1.
+            of w; corrected for w/|w| without BatchNorm. Controls: (1) other normalisations, tanh;
+            (2) the square of the ratio, norms left free, BatchNorm; (3) no row constraint; (4) rows
+            of norm 1.
     """
     # (1) The loss's gradient moves no row's norm.
     conserved_rows(t, "fan-in norms conserved", t.rng)
@@ -293,7 +299,8 @@ def rem4(t: Trial) -> None:
     free_dims = freedom(free.weights, X, rows=False).double()
     held_dims = freedom(held.weights, X_held, rows=True).double()
     fewer = t.part("fewer degrees of freedom", -1.0).add(held_dims - free_dims)
-    # Without the constraint a maximiser is free in a unit vector v_l for every layer.
+    # Without the constraint a maximiser is free in a unit vector v_l for every layer: the control
+    # compares `free_dims` with this number.
     spheres = sum(n - 1 for n in widths[1:])
     fewer.breaks("no row constraint", free_dims - spheres)
     fewer.says(widths=str(widths), rows=int(held_dims.median()), free=int(free_dims.median()))

@@ -69,7 +69,7 @@ def _loss_gradient(
 
 
 def _inner(weights: Weights, slopes: tuple[Tensor, ...], rows: bool = False) -> list[Array]:
-    """A layer: |<W_l, dLoss/dW_l>| over the gradient's norm, or the worst row's, [draws]."""
+    """Per layer, [draws]: |<W_l, dLoss/dW_l>| over the gradient's norm; rows: of its worst row."""
     out = []
     for w, g in zip(weights, slopes, strict=True):
         if rows:
@@ -105,6 +105,7 @@ def lem2(t: Trial) -> None:
         def inner(norm=norm, acts=acts, weights=weights, x=x, at=at, **more):
             return _inner(weights, _loss_gradient(weights, x, acts, norm, at, **more))
 
+        # By autograd, below the normalisation; then above it, and with one condition broken.
         found = inner()
         conserved.add(*found[:at])
         if at == 3:
@@ -170,6 +171,7 @@ def lem8(t: Trial) -> None:
         weights = _net(t.rng, count, (5, *(24 for _ in range(depth)), 3))
         (x,) = tensors(t.rng.standard_normal((count, 12, 5)))
         first, *others = [*t.rng.choice(REVERSIBLE, depth - 1), "linear", "linear"]
+        # By autograd in all layers up to the normalisation: as stated; tanh first; a penalty only.
         found, bent, typeset = (
             _inner(weights, _loss_gradient(weights, x, [act, *others], layer, depth, penalty=size))
             for act, layer, size in ((first, norm, 0), ("tanh", norm, 0), (first, "none", 0.5))
@@ -210,10 +212,10 @@ def lem11(t: Trial) -> None:
 
     Given   linear, ReLU and leaky ReLU nets with BatchNorm of the hidden nodes over a batch of 32.
     Claim   <w_k, dLoss/dw_k> = 0 for the fan-in weights of each node; and Eq. 119, f^n = J f, g
-            = J^T g^n with J symmetric.
+            = J^T g^n with J symmetric, J that of Lemma 7 over the batch.
     Fails   the rows under l2 or LayerNorm, and with tanh before BatchNorm. Eq. 119's forward half
-            as printed: J f = 0. Corrected: J f = 0 is what Eq. 121 needs. The backward half fails
-            with |f| for |P_1^perp f|.
+            as printed: J f = 0, whether f^n has norm 1 or, the control, std 1. Corrected: J f = 0
+            is what Eq. 121 needs, not f^n. The backward half fails with |f| for |P_1^perp f|.
     """
     conserved_rows(t, "conserved", t.rng)
 
@@ -224,6 +226,7 @@ def lem11(t: Trial) -> None:
     J, image = lemma7(f, True), MAPS["centred norm"](f)
     backward = t.part("Eq. 119, backward", 1e-10, **more)
     backward.add(relative(jacobian(MAPS["centred norm"], f), J))
+    # With a mean of 0.7, so that |f| is not |P_1^perp f|.
     raw = relative(jacobian(MAPS["as printed"], f + 0.7), lemma7(f + 0.7, True))
     backward.breaks(r"$\|f\|$ below", raw)
 

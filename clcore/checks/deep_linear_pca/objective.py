@@ -48,8 +48,8 @@ def _by_pairs(alpha: Array, z: Array, z2: Array) -> Array:
 
 
 def _lost_by_signs(alpha: Array, views: tuple[Array, Array], tries: list, name: str) -> float:
-    """What the maximiser of Eq. 12 gives away: all its normalised outputs are one vector, up to a
-    sign, of length 1 (l2) or the root of d (LayerNorm)."""
+    """What the maximiser of Eq. 12 gives away, once more: all its normalised outputs are one vector
+    up to a sign, of length 1 (l2) or the root of d (LayerNorm)."""
     x, x2 = views
     v, d = np.linalg.eigh(ref.covariance(alpha, x, x2, x, x2))[1][..., -1:], x.shape[-1]
     length = 1.0 if name == "l2" else np.sqrt(d)
@@ -80,10 +80,10 @@ def eq12(t: Trial) -> None:
     """The max player's problem at unit Frobenius norms (Eqs. 12-13).
 
     Given   two-layer linear nets at random weights of unit norms, fixed random alpha.
-    Claim   E = tr(W X W^T) on |W_l|_F = 1, energies by loops over pairs; and the constraint loses
-            no generality, in view of Lemma 2.
-    Fails   for X of other data. The generality as printed: under an l2 or LayerNorm output the
-            maximiser of Eq. 12 gives away energy against the best of twenty random nets.
+    Claim   E = tr(W X W^T) on |W_l|_F = 1: products of weights against loops over pairs of outputs;
+            and the constraint loses no generality, in view of Lemma 2.
+    Fails   for another X, drawn at random. The generality as printed: under an l2 or LayerNorm
+            output the maximiser of Eq. 12 gives away energy against the best of twenty random nets.
             Corrected: at norms c_l the energy before the normalisation is prod c_l^2 times Eq. 12,
             and nothing is lost with weights W_l/|W_l|_F. Controls: nets along the second
             eigenvector, c_l for c_l^2, outputs after the normalisation.
@@ -96,6 +96,7 @@ def eq12(t: Trial) -> None:
         return [w.numpy() for w in dl.normalise(tensors(*layers(t.rng, count, (d, 4, d))))]
 
     more: Shared = {"controls": typical, "draws": count}
+    # E by products of weights against loops over pairs; and the norms of the layers.
     weights = net()
     X = contrast.contrastive_covariance(*tensors(alpha, x, x2, x, x2))
     E = dl.energy(tensors(*weights), X).numpy()
@@ -110,11 +111,12 @@ def eq12(t: Trial) -> None:
     tries = [net() for _ in range(20)]
 
     def lost(weights: list[Array], top: Callable) -> float:
-        """What these nets give away against the best of twenty random ones: median over draws."""
+        """Energy given away against the best of twenty random nets, relative: median over draws."""
         here = output_energy(alpha, views, weights, top)
         found = np.max([here, *(output_energy(alpha, views, w, top) for w in tries)], 0)
         return float(np.median((found - here) / np.abs(found)))
 
+    # Corrected: loops at layers c_l W_l, before any normalisation, against prod c_l^2 E.
     scales = t.rng.uniform(0.5, 2, (2, count, 1, 1))
     scaled = [c * w for c, w in zip(scales, weights, strict=True)]
     squares = (scales**2).prod(0).ravel()
@@ -126,6 +128,7 @@ def eq12(t: Trial) -> None:
     # A net that divides its weights by their norms: Eq. 12 at the quotients, which lie in Theta.
     inside = [unit(w, (-2, -1)) for w in scaled]
     corrected.add(relative(output_energy(alpha, views, inside), E, 1e-2))
+    # As printed: what the maximiser of Eq. 12 loses under an output layer, and again by its signs.
     for name, top in OUTPUTS.items():
         printed.add(given := lost(maximiser, top)).says(**{name: given})
         printed.fails_by(_lost_by_signs(alpha, views, tries, name))

@@ -52,9 +52,10 @@ def eq2(t: Trial) -> None:
             (eps exp(-d_i/tau) + sum_{j != i} exp(-d_ij/tau))], written out by loops; and eps = 0
             is the loss of SimCLR.
     Fails   the formula: for eps without the factor exp(-d_i/tau), without tau in front, for 2 tau.
-            SimCLR: NT-Xent, over all 2N views, is Eq. 2 at no eps, in value and gradient up to a
-            constant and a factor. Corrected: with first views as the only anchors and negatives it
-            is tau^-1 times Eq. 2 at eps = 1; not at eps = 0 or 1/2, and not over all views.
+            SimCLR: NT-Xent, over all 2N views, is not Eq. 2 at eps = 0 (nor, the control, at 1/2),
+            in value and gradient up to a constant and a factor. Corrected: with first views as the
+            only anchors and negatives it is tau^-1 times Eq. 2 at eps = 1; not at eps = 0 or 1/2,
+            and not over all views.
     """
     z, z2 = ref.views(t.rng, t.draws, 8, 4)
     inter, intra = ref.distances(z, z2)
@@ -76,7 +77,7 @@ def eq2(t: Trial) -> None:
 
 
 def _simclr(t: Trial, views: Views) -> None:
-    """Eq. 2 on the sphere against NT-Xent, in value and gradient; tau is the factor between them.
+    """Eq. 2 on the sphere against NT-Xent, in value and gradient, both by the library.
 
     An anchor of NT-Xent meets 2N - 2 negatives, and both views are anchors; Eq. 2 has N - 1 and N.
     """
@@ -87,10 +88,12 @@ def _simclr(t: Trial, views: Views) -> None:
     def error(loss: partial, eps: float, factor: float | None = None) -> Array:
         return same_loss(loss, losses.infonce_pair(tau, eps), views, factor, sphere=True)
 
+    # As printed: over all views, the factor fitted; then the same error in numpy.
     printed = t.part("SimCLR", TOLERANCE)
     printed.add(error(source, 0.0)).breaks("eps = 1/2", error(source, 0.5))
     page = ref.table1(tau, 0.0)[0][1:]
     printed.fails_by(sources.apart(partial(sources.simclr, tau=tau), page, views, sphere=True))
+    # The example of the page: both losses, and by hand.
     for k, cosine in enumerate((1, 0, -1), 1):
         turned = [[1, 0], [cosine, 1 - abs(cosine)]]
         simclr = value_at(partial(source, tau=1.0), turned)
@@ -99,6 +102,7 @@ def _simclr(t: Trial, views: Views) -> None:
         # two anchors, each with two negatives as similar as that, or one at a distance
         hand = {f"simclr{k}": 2 * np.log(1 + 2 * np.exp(cosine - 1)), f"eq{k}": 2 * (cosine - 1)}
         printed.confirms(**hand)
+    # Corrected: first views alone, eps = 1, the factor tau.
     corrected = t.corrected("SimCLR", TOLERANCE)
     corrected.add(error(first, 1.0, tau))
     corrected.breaks("eps = 0", error(first, 0.0))
@@ -131,6 +135,7 @@ def eq33(t: Trial) -> None:
             loss = partial(ref.infonce, intra=intra, tau=tau, eps=eps)
             slope = -ref.gradient(loss, inter) * off
             ours = contrast.pairwise_importance(*tensors(z, z2), losses.infonce_pair(tau, eps))
+            # Both forms of Eq. 33 and the library's weights, against the slope of the loss.
             agree.add(*(relative(v, slope) for v in (first, second, ours)))
             alone = far / (eps + far.sum(-1, keepdims=True))
             agree.breaks("eps alone", relative(alone, slope))
@@ -174,7 +179,7 @@ def num1(t: Trial) -> None:
         loss.add(relative(ours, a * b * (positive - negative), 1.0))
         loss.breaks("positive distances dropped", relative(ours, -a * b * negative, 1.0))
 
-        # alpha_ij = a b for all i != j, here by autograd; and in another batch, by its formula.
+        # alpha by autograd against a b for all i != j; alpha by Eq. 4 in one batch and in another.
         constant = np.broadcast_to(a * b * ~np.eye(n, dtype=bool), inter.shape)
         uneven = partial(_uneven, tensors(inter, intra), constant)
         moved = partial(_moved, tensors(z, z2), tensors(*ref.views(t.rng, draws, n, 3)))
@@ -191,7 +196,7 @@ Tensors = tuple[torch.Tensor, ...]
 
 
 def _uneven(distances: Tensors, constant: Array, pair: losses.Pair) -> Array:
-    """How far alpha at these distances is from a constant, [draws]."""
+    """How far alpha, by autograd at these distances, is from `constant` [draws, n, n]: [draws]."""
     return relative(contrast.importance_by_autograd(*distances, pair)[0], constant)
 
 
@@ -206,13 +211,13 @@ def num4(t: Trial) -> None:
     """An exponential ψ, as in most known losses, makes α an independent variable (Sec. 3.2, before
     Theorem 2).
 
-    Given   the eight psi of Table 1; for (2) random batches of 6 at small distances, which keep the
-            logarithm of Lifted Structured positive.
+    Given   the eight psi of Table 1; for (2) random batches of 6, all distances times 0.1, which
+            keeps the logarithm of Lifted Structured positive.
     Claim   (1) Most psi are exponentials: log psi has a constant slope in at least 5 of the 8 rows.
             (2) For the two with a shift in the exponent, Soft Triplet and Lifted Structured, the
             weights of Eq. 4 are still Theorem 2's minimiser, by a Newton solver.
     Fails   (1) counted for linear psi; (2) with row sums that leave the shift out, and for psi
-            = sigmoid, which is none of the exponentials.
+            = sigmoid, no exponential, even with its own row sums.
     """
     # (1) Rows of which log psi has one slope; then rows of which psi has.
     grid, rows = np.linspace(0.1, 3, 50), ref.table1()

@@ -52,7 +52,7 @@ def eq4(t: Trial) -> None:
         loss = partial(ref.family_loss, phi=phi, psi=psi)
         ours = contrast.importance_of_distances(*at, pair)
 
-        # alpha_ij is -dL/dd_ij, by its formula and by autograd.
+        # The library's alpha, by Eq. 4 and by autograd, against -dL/dd_ij by complex steps.
         by_inter = -ref.gradient(partial(loss, intra=intra), inter) * off
         alpha.add(relative(ours, by_inter, 1.0))
         alpha.add(relative(contrast.importance_by_autograd(*at, pair)[0], by_inter, 1.0))
@@ -62,7 +62,7 @@ def eq4(t: Trial) -> None:
             alpha.breaks("sign of the gap", relative(turned, by_inter, 1.0))
             alpha.breaks("j = i kept", relative(kept, by_inter, 1.0))
 
-        # beta_i is dL/dd_i.
+        # Row sums of the library's alpha against dL/dd_i by complex steps.
         by_intra = ref.gradient(partial(loss, inter), intra)
         beta.add(relative(contrast.row_mass(ours), by_intra, 1.0))
         if pair.name == "InfoNCE":
@@ -102,7 +102,7 @@ def eq5(t: Trial) -> None:
             j weighted by alpha_ij, minus the pairs of views weighted by beta_i). (2) C[W a, b] = W
             C[a, b]. (3) C[a, a] is symmetric though alpha is not. (2) and (3) proved at N = 3.
     Fails   (1) for the second term added, alpha transposed, 1/2 in front; (2) for tanh(W a) in
-            place of W a; (3) for C[a, b] of two variables.
+            place of W a (in the proof: W on the right); (3) for C[a, b] of two variables.
     """
     alpha = ref.random_weights(t.rng, t.draws, 7, 7)
     a, a2 = ref.views(t.rng, t.draws, 7, 3)
@@ -159,8 +159,8 @@ def thm1(t: Trial) -> None:
     Claim   dL/dtheta = -1/2 dE_alpha/dtheta at alpha = alpha(theta) held fixed. Left: complex
             steps in theta through the loss in numpy. Right: autograd of the energy, alpha from
             Eq. 4 in numpy. Proved at N = 3 for any differentiable z, phi and psi.
-    Fails   for alpha off by 1 per cent or of other pairs, with the gradient through alpha, with
-            the factor 1 in place of 1/2.
+    Fails   for alpha off by 1 per cent, or moved one column on (in place of another theta's), with
+            the gradient through alpha, with the factor 1 in place of 1/2.
     """
     nets = [("linear", (4, 5, 3)), ("tanh", (4, 5, 4, 3)), ("relu", (5, 6, 4))]
     count = t.share(len(nets) * len(TAUS))
@@ -182,6 +182,7 @@ def _through_net(t: Trial, half: Part, count: int, n: int, tau: float, net: part
     inter, intra = (m[0].real for m in moved)
     tx, tx2, t_theta = tensors(x, x2, theta)
 
+    # -1/2 dE/dtheta by autograd; alpha is held or, where it is a function, differentiated too.
     def ascent(alpha: torch.Tensor | Callable) -> Array:
         def total(p: torch.Tensor) -> torch.Tensor:
             z, z2 = net(p, tx), net(p, tx2)
@@ -244,7 +245,7 @@ def eq23(t: Trial) -> None:
     def of_theta(f: Callable) -> Array:
         return torch.func.grad(lambda p: f(net(p, tx), net(p, tx2)).sum())(t_theta).numpy()
 
-    # -dL/dtheta is C_alpha[dz/dtheta, z^T].
+    # -dL/dtheta by autograd against C_alpha[dz/dtheta, z^T] by loops.
     c = loops(1.0)
     slope = of_theta(partial(contrast.family_loss, pair=losses.infonce_pair()))
     loss = t.part("loss", 1e-6).add(relative(-slope, c))
@@ -256,7 +257,7 @@ def eq23(t: Trial) -> None:
         at=sym.SIZES,
     )
 
-    # dE_alpha/dtheta is twice that.
+    # dE_alpha/dtheta by autograd against twice those loops.
     power = of_theta(partial(contrast.energy, t_alpha))
     energy = t.part("energy", 1e-6).add(relative(power, 2 * c))
     energy.breaks("factor 1", relative(power, c))
@@ -308,7 +309,7 @@ def lem5(t: Trial) -> None:
     g, g2 = _loss_gradients(z, z2, phi, psi)
     alpha = ref.importance(*ref.distances(z, z2), phi, psi)
 
-    # First form: sum_i dL/dz[i] A^T[i] + dL/dz[i'] A^T[i'], A[i] a vector.
+    # First form, A[i] a vector: sum_i dL/dz[i] A^T[i] + ... against the library's -C_alpha[z, A].
     first = g.swapaxes(-1, -2) @ a
     left = first + g2.swapaxes(-1, -2) @ a2
     right = -contrast.contrastive_covariance(*tensors(alpha, z, z2, a, a2)).numpy()
@@ -319,7 +320,7 @@ def lem5(t: Trial) -> None:
         sym.lemma5(), breaks={"the other sign": sym.lemma5(-1)}, at=f"{sym.SIZES}, A in R^2"
     )
 
-    # Second form: sum_i A[i] dL/dz[i] + A[i'] dL/dz[i'], A[i] a 4 x 3 matrix.
+    # Second form, A[i] a 4 x 3 matrix: sum_i A[i] dL/dz[i] + ... against -C_alpha[A, z^T], loops.
     m, m2 = t.rng.standard_normal((2, t.draws, n, 4, 3))
     left = (m @ g[..., None] + m2 @ g2[..., None]).sum(1)[..., 0]
     near = (m - m2) @ (z - z2)[..., None]
@@ -333,7 +334,7 @@ def lem5(t: Trial) -> None:
         at=sym.SIZES,
     )
 
-    # An alpha_ii that beta leaves out changes nothing.
+    # C_alpha[z, A] by loops, with alpha_ii and without; beta leaves it out.
     diagonal = alpha + t.rng.random((t.draws, n))[..., None] * np.eye(n)
     near = (z - z2)[..., None] * (a - a2)[..., None, :]
     far = (z[:, :, None] - z[:, None])[..., None] * (a[:, :, None] - a[:, None])[..., None, :]
@@ -370,14 +371,14 @@ def eq88(t: Trial) -> None:
         dz, dz2 = _loss_gradients(z, z2, phi, psi)
         turned = alpha.swapaxes(-1, -2)
 
-        # (1) Eq. 88 against the steps in z.
+        # (1) Eq. 88 in numpy against complex steps of L in z.
         first.add(relative(closed(alpha, z2, turned), dz, 1.0))
         if name == "InfoNCE":
             first.breaks("z[i] for z[i']", relative(closed(alpha, z, turned), dz, 1.0))
             first.breaks("no alpha_ji term", relative(closed(alpha, z2, 0 * turned), dz, 1.0))
             first.breaks("alpha_ij for alpha_ji", relative(closed(alpha, z2, alpha), dz, 1.0))
 
-        # (2) Eq. 89 against the steps in z'.
+        # (2) Eq. 89 in numpy against complex steps of L in z'.
         second.add(relative(alpha.sum(-1, keepdims=True) * (z2 - z), dz2, 1.0))
         if name == "InfoNCE":
             columns = turned.sum(-1, keepdims=True) * (z2 - z)

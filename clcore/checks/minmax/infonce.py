@@ -76,7 +76,7 @@ def eq6(t: Trial) -> None:
             which change d_i alone, change nothing. (4) In a row a closer pair weighs more. All
             proved at N = 3.
     Fails   (1) for 2 tau; (1) to (3) at eps = 1, where rows sum to less and d_i counts; (4) for
-            linear psi, which favours no pair.
+            linear psi, which favours no pair, and in the proof with the order turned round.
     """
     z, z2 = ref.views(t.rng, t.draws, 8, 3)
     tz, moved_views = tensors(z, z2), tensors(z, z + 0.5 * t.rng.standard_normal(z.shape))
@@ -101,7 +101,7 @@ def eq6(t: Trial) -> None:
         # (3) Other second views.
         moved.add(relative(contrast.pairwise_importance(*moved_views, pair), ours))
         moved.breaks("eps = 1", relative(contrast.pairwise_importance(*moved_views, kept), one))
-        # (4) Neighbours in the order of distance.
+        # (4) A count: neighbours in a row's order of distance whose weights do not fall.
         violations += ref.disorder(ours.numpy(), inter)
     flat = contrast.pairwise_importance(*tz, losses.linear_pair()).numpy()
     order.add(violations).breaks("linear psi", ref.disorder(flat, inter))
@@ -127,11 +127,12 @@ def eq6(t: Trial) -> None:
 def num2(t: Trial) -> None:
     """InfoNCE discounts samples that are already well separated (Sec. 3.2, after Theorem 2).
 
-    Given   InfoNCE, tau in {0.2, 0.5, 1}, eps in {0, 0.3, 1}; random views, N = 8; then one sample
-            that leaves the others by factors 1, 2, 4, 8 while its views close up.
-    Claim   sum_{j != i} alpha_ij = xi_i/(xi_i + eps), and at eps = 1 each step of that sample
-            lowers its row sum: what is well separated already weighs little. Both proved at N = 3.
-    Fails   for 2 eps; at eps = 0, where every row sums to 1 wherever the sample is.
+    Given   InfoNCE, tau in {0.2, 0.5, 1}, eps in {0, 0.3, 1}; random views, N = 8; for (2), at tau
+            = 2, one sample that leaves the others by factors 1, 2, 4, 8 while its views close up.
+    Claim   (1) sum_{j != i} alpha_ij = xi_i/(xi_i + eps), xi_i = sum_j exp((d_i - d_ij)/tau). (2)
+            At eps = 1 each step of that sample lowers its row sum: what is well separated already
+            weighs little. Both proved at N = 3.
+    Fails   (1) for 2 eps; (2) at eps = 0, where every row sums to 1 wherever the sample is.
     """
     z, z2 = ref.views(t.rng, t.draws, 8, 3)
     inter, intra = ref.distances(z, z2)
@@ -140,6 +141,7 @@ def num2(t: Trial) -> None:
         pair = losses.infonce_pair(tau, eps)
         return contrast.row_mass(contrast.pairwise_importance(*tensors(a, b), pair)).numpy()
 
+    # (1) Row sums of the library's alpha against xi in numpy.
     sums = t.part("row sums", 1e-12, draws=t.draws)
     for tau in (0.2, 0.5, 1.0):
         xi = np.exp(ref.off(intra[..., None] - inter) / tau).sum(-1)
@@ -148,8 +150,8 @@ def num2(t: Trial) -> None:
             sums.add(absolute(ours, xi / (xi + eps)))
             if eps:
                 sums.breaks("eps doubled", absolute(ours, xi / (xi + 2 * eps)))
-    # Sample 0 starts outside the others, moves away by factors 1, 2, 4, 8 and pulls its views
-    # together by the same factors.
+    # (2) Sample 0 starts outside the others, moves away by factors 1, 2, 4, 8 and pulls its views
+    # together by the same factors: its row sum after a step over that before.
     direction = ref.unit(z[:, 0])
     radius = 0.5 + np.linalg.norm(z, axis=-1).max(-1, keepdims=True)
     path = []

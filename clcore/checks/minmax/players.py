@@ -25,13 +25,13 @@ def _spread(c: Array, weights: Array, tau: float) -> Array:
 
 
 def _objective(c: Array, weights: Array, tau: float) -> Array:
-    """E - R_H a row: [..., n]."""
+    """E - R_H of each row: [..., n]."""
     return (c * weights + 2 * tau * weights * np.log(weights)).sum(-1)
 
 
 def _excess(rng: np.random.Generator, c: Array, alpha: Array, tau: float) -> Array:
-    """[draws]: the best of 1000 competitors of alpha, [draws, n, n - 1], minus alpha, over
-    its mass.
+    """[draws]: the least E - R_H of 1000 competitors of alpha, [draws, n, n - 1], minus that of
+    alpha, over the sum of all alpha.
 
     Competitors: alpha with entries changed at random by 0.1% to a factor e, and points anywhere;
     all at the row masses of alpha. Not below 0 where alpha is the minimiser.
@@ -80,6 +80,7 @@ def thm2(t: Trial) -> None:
             def solve(mass: Array, tau: float, c=c, start=start) -> Array:
                 return ref.newton("entropy", c, mass, tau, start)
 
+            # The Newton solver's minimiser at the row sums of Theorem 2 against Eq. 4.
             minimiser.add(relative(solve(mass, tau), alpha))
             minimiser.breaks("R_H halved", relative(solve(mass, tau / 2), alpha))
             if tau != 1:
@@ -88,7 +89,7 @@ def thm2(t: Trial) -> None:
             minimiser.breaks("psi = sigmoid", relative(solve(wrong.sum(-1), tau), wrong))
             # alpha is stationary: c + 2 tau log alpha is the same along a row.
             stationary.add(_spread(c, alpha, tau)).breaks("psi = sigmoid", _spread(c, wrong, tau))
-            # And lowest: no random point of the simplex is below.
+            # And lowest: no competitor is below; the control's alpha is off by 1% per entry.
             rank = alpha.argsort(-1).argsort(-1)
             off = alpha * (1 + 0.01 * (-1.0) ** rank)  # the two heaviest move apart
             off = off * (mass / off.sum(-1))[..., None]
@@ -111,7 +112,7 @@ def lem6(t: Trial) -> None:
     """Closed form of an entropy-regularised linear minimisation (Lemma 6).
 
     Given   random costs c, n = 2..10, tau in {0.2, 0.5, 1.7}; phi' in {tau/(0.3 + x), 1/(1 + x),
-            2x}; p >= 0, as the entropy needs.
+            2x}; p >= 0, as the entropy needs. For Theorem 2 random views, N = 6, tau = 0.7.
     Claim   min c.p - tau H(p) subject to sum p = x0 phi'(x0)/tau, x0 = sum_j exp(-c_j/tau), is
             attained at p_j = exp(-c_j/tau) phi'(x0)/tau: against a Newton solver on every draw,
             SLSQP on some. There Eq. 99, with -mu and the mu of Eq. 101, has slope 0 in p, by
@@ -293,12 +294,13 @@ def cor1(t: Trial) -> None:
 
     Given   psi = exp(x/tau), tau = 1/2; several phi of Eq. 1; small tanh nets, batches of 6 and 8.
     Claim   Minimising L is coordinate-wise optimisation of max_theta V, V = min_A E - R_H: (1) its
-            steps are those of P_g, with A that of theta_t: gradient descent on L with step 2 eta
-            follows P_g with step eta, alpha by a solver, for 60 steps; (2) so they raise V.
+            steps are those of P_g (alpha minimises over A of theta_t, then theta ascends E):
+            gradient descent on L with step 2 eta follows P_g with step eta, alpha by a solver, for
+            60 steps; (2) so they raise V: -dL/dtheta is along dV/dtheta.
     Fails   (1) for the steps eta and 4 eta, for weights that are not renewed, for a gradient
             through alpha; (2) where the row sums xi phi'(xi)/tau of A move with theta: for phi
             = x, V = 2 log(1/tau) L falls with L. Corrected: for constant xi phi'(xi), as InfoNCE
-            at eps = 0.
+            at eps = 0. Controls of (2): ascent on L; in the corrected form the phi of moving sums.
     """
     # (1) Descent on L with step 2 eta follows P_g with step eta.
     runs, steps, short = min(t.draws, 4), 60, 20
@@ -327,8 +329,8 @@ def cor1(t: Trial) -> None:
         (wrong,) = game.descend(through_alpha, [2 * eta], short)
         follows.breaks("through alpha", absolute(ours[:, :short], wrong))
 
-    # (2) One minus the cosine of dV and -dL: 0 if descending L climbs V. V by the Newton solver,
-    # and in closed form, 2 sum_i xi phi' log(phi'/tau).
+    # (2) One minus the cosine of dV and -dL: 0 if descent on L is the steepest climb of V. V by the
+    # Newton solver, and in closed form, 2 sum_i xi phi' log(phi'/tau).
     rng, runs = t.stream("value"), min(t.draws, 20)
     x, x2 = ref.views(rng, runs, 6, 4)
     game = _Game(x, x + (x2 - x) / 4, ref.net_parameters(rng, runs, _WIDTHS))

@@ -22,8 +22,8 @@ from clcore.reference import Array, absolute, relative, tensors
 def num3(t: Trial) -> None:
     """The min player has a unique optimum (Sec. 4).
 
-    Given   the regularisers r_H, r_gamma, r_s of Sec. 6.1 (tau = 1/2; gamma of `reference.GAMMAS`)
-            and costs of random batches, N = 8.
+    Given   the regularisers r_H, r_gamma, r_s of Sec. 6.1 (tau = 1/2, gamma in {1.5, 2, 3}; see
+            acl/def6) and costs of random batches, N = 8.
     Claim   (1) The min player's optimum is unique: 50 random starts of a solver end at one point.
             (2) R is strongly concave: -R'' is at least 2 tau, 2 tau gamma, tau for r_H, r_gamma,
             r_s, by central differences of r'.
@@ -70,11 +70,13 @@ def def6(t: Trial) -> None:
     """Entropy, inverse and square regularisers of the min player (Sec. 6.1).
 
     Given   r_H = -2 tau a log a, r_gamma = 2 tau a^(1 - gamma)/(1 - gamma), r_s = -tau a^2/2;
-            weights >= 0 with row sums 1; costs 2 (d_ij - d_i) of random batches, N = 8.
+            gamma in {1.5, 2, 3}, tau in {0.1, 0.5} (r_s 0.5, 5); weights >= 0 with row sums 1;
+            costs c = 2 (d_ij - d_i) of random batches, N = 8.
     Claim   All are concave (second differences on (0, 1]), and the library's minimisers of c.a
             - R(a), in closed form or by bisection, are those of generic solvers that are given
             only costs and r.
-    Fails   for a convex r; for r without its constant 2 or 1/2; with the diagonal among the pairs.
+    Fails   for a convex r; for r without its constant 2 or 1/2; with the diagonal among the pairs
+            (entropy).
     """
     # r is concave: second differences on (0, 1].
     grid = np.linspace(0.01, 1, 400)
@@ -83,7 +85,7 @@ def def6(t: Trial) -> None:
         concave.add(*(np.diff(r(grid, tau), 2).max() for r, _, _ in ref.REGULARISERS.values()))
     concave.breaks("a convex r", np.diff(grid**2, 2))
 
-    # The library's minimisers are those of generic solvers.
+    # The library's minimisers against Newton or projected gradient, and SLSQP for a few rows.
     samples, draws = 8, min(t.draws, 200)  # the generic solvers are slow
     z, z2 = ref.views(t.rng, draws, samples, 3)
     costs = ref.costs(*ref.distances(z, z2))
@@ -181,7 +183,7 @@ def num6(t: Trial) -> None:
             steep.add(growth)
 
     z, z2 = ref.views(t.rng, count, n, 16, unit=True)
-    (costs,) = tensors(2 * (ref.distances(z, z2)[0]))
+    (costs,) = tensors(2 * (ref.distances(z, z2)[0]))  # d_i moves no minimiser: it is left out
 
     def zeros(alpha: torch.Tensor) -> float:
         return float((ref.off(alpha.numpy()) == 0).mean())
@@ -203,8 +205,8 @@ def num18(t: Trial) -> None:
             grows as tau falls. (4) log alpha_ij is no a_i + b_j: pairs count, not samples alone.
     Fails   (1) for linear psi, whose weights are equal; (2) for another temperature; (3) for tau
             rising, or psi = x/tau; (4) for weights a_i b_j of hard samples. Not across rows: each
-            sums to 1, and of two pairs of different anchors the closer one may weigh less (a
-            number is said).
+            sums to 1, and of two pairs of different anchors the closer one may weigh less (the
+            page says how often).
     """
     n, taus = 16, (1.0, 0.5, 0.1)
     z, z2 = ref.views(t.rng, t.draws, n, 3)
@@ -218,7 +220,7 @@ def num18(t: Trial) -> None:
     _by_solver(t, inter, alphas, taus, importance(losses.linear_pair()))
 
     def rise(weights: list[Array]) -> Array:
-        """[draws]: the least rise of the nearest pair's share from one entry to the next."""
+        """[draws]: the least rise, over rows and steps of the list, of the nearest pair's share."""
         shares = [ref.normalised(ref.off(w)).max(-1) for w in weights]
         return np.min([(later - now).min(-1) for now, later in pairwise(shares)], 0)
 
@@ -274,6 +276,7 @@ def _by_solver(
     order.breaks("linear psi", ref.disorder(equal, inter))
     shares = zip(taus, (_across(alpha, inter[:few]) for alpha in found), strict=True)
     order.says(across=", ".join(f"{share:.1%} ($\\tau={tau:g}$)" for tau, share in shares))
+    # The example of the page: four points, and the weights of a close and of a far pair.
     spots = np.array([[[0.0, 0.0], [0.1, 0.0], [0.0, 0.1], [3.0, 0.0]]])
     apart, _ = ref.distances(spots, spots)
     weights = ref.softmax(apart, 0.5)

@@ -65,7 +65,7 @@ def value_at(f: Callable | losses.Pair, z: list, z2: list | None = None) -> floa
 
 
 def _page(name: str, margin: float = MARGIN) -> sources.Functions:
-    """phi and psi of a row of Table 1, once more."""
+    """phi and psi of a row of Table 1 in numpy, for the second computation of a printed failure."""
     return next((phi, psi) for row, phi, psi in ref.table1(TAU, 1.0, margin, C) if row == name)
 
 
@@ -76,6 +76,7 @@ def _mine_row(t: Trial, views: Views) -> None:
     row = t.part("MINE", TOLERANCE).add(same_loss(whole, pair, views))
     row.fails_by(sources.apart(sources.mine, _page(pair.name), views))
     row.breaks("the InfoNCE row", same_loss(whole, nce, views))
+    # N = 3: the source's loss with the factor and the constant that it would need, and the row.
     forced = 3 * value_at(whole, [0, 1, 3]) + 3 * np.log(2)
     row.says(forced=forced, row=value_at(pair, [0, 1, 3]))
 
@@ -252,17 +253,19 @@ def _shapes(t: Trial) -> None:
 def tab1(t: Trial) -> None:
     """Eight known contrastive losses as members of the family (Table 1).
 
-    Given   random views of 8 samples in 4 dimensions; tau = 1/2, margin 1, c = 2. Each row's loss
-            is coded from the paper that the row cites.
-    Claim   Each row is that loss, in value and in the gradient in z and z', up to a constant and a
-            positive factor (fitted where the source leaves it). Three rows are InfoNCE at other
-            eps and tau. phi and psi are monotone and differentiable, on a grid.
+    Given   random views of 8 samples in 4 dimensions (2 samples for Soft Triplet, whose source has
+            one negative an anchor, and for a part of MINE); tau = 1/2, margin 1, c = 2. Each row's
+            loss is coded from the paper that the row cites.
+    Claim   Eq. 1 with the row's phi and psi is that loss, in value and in the gradient in z and z',
+            up to a constant and a positive factor (fitted where the source leaves it). Three rows
+            are InfoNCE at other eps and tau. phi and psi are monotone and differentiable, on a
+            grid.
     Fails   MINE (one logarithm for the batch), N+1 Tuplet, Modified Triplet and Triplet
             Contrastive (inner products or cosines), Lifted Structured (unsquared distances,
             negatives of both members and views). Corrected: a logarithm for each anchor; outputs
-            of unit norm; these three changes. Controls: one of the changes undone, constants not
-            converted, another row; a reversed function, |x|, and the kink of Triplet, where its
-            psi has no derivative.
+            of unit norm; these three changes. Controls: one of the changes undone; eps, margin, c
+            or the factor not converted; another row; more negatives than the source has; a
+            reversed function, |x|, and the kink of Triplet, where its psi has no derivative.
     """
     views = ref.views(t.rng, t.draws, 8, 4)
 
