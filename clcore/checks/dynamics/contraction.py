@@ -198,7 +198,8 @@ def eq26(t: Trial) -> None:
     Claim   (1) Where v_i is not a v_1, a step shrinks |v_i - a v_1| by more than the factor gamma =
             1/sqrt(1 + (1 + (d-1)a^2)c^2). (2) Where v_i = a v_1, both sides of it stay 0.
     Fails   (1) with 2 + (d-1)a^2, and for gamma of steps twice as long; (2) for the strict sign at
-            v_i = a v_1, and elsewhere for gamma of steps three times as long.
+            v_i = a v_1, and elsewhere for gamma of steps three times as long; in the proof, for
+            another coordinate, which does not become 0.
     """
     # (1) The factor that one step shrinks a gap by, over gamma, is at most 1.
     part = t.part(
