@@ -77,7 +77,7 @@ def cor1(t: Trial) -> None:
                 part.add((after - combined).numpy())
                 part.breaks(alone, gap_to_start(after, start, M))
                 if p > d:
-                    # Once more; and against a combination that each neuron chooses for itself.
+                    # The excess once more, in numpy; and over a combination of each neuron's own.
                     runs = zip(*(x.numpy() for x in (*start, M)), strict=True)
                     found = np.stack([again(*run, sc.noise_std(d, kind)) for run in runs])
                     tall.fails_by(found.T, within=2e-3)

@@ -129,8 +129,8 @@ def eq20(t: Trial) -> None:
 
 
 def _terms(X: sympy.MatrixBase) -> exact.Shown:
-    """Eq. 20 mask by mask, for log increases: A- / A+ of Eq. 16, by the kernel's powers X, times
-    g is at least d - 1 = 1. Anchor 0; for the other one X has other names."""
+    """Eq. 20 mask by mask, which is enough as log increases: g A- / A+ is at least d - 1 = 1, with
+    Eq. 16's A- and A+ by the kernel's powers X. Anchor 0; for the other one X has other names."""
     k, values = sy.powers(X), []
     for D1, D2, D3 in product(sy.masks(2), repeat=3):
         g = sy.T ** (D1[0] * D2[0])

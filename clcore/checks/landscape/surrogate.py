@@ -61,8 +61,8 @@ def rises(t: Trial, positive: bool | None = None, overlaps: bool = True) -> None
 
 @cache
 def _rise(overlaps: bool, times: sympy.Expr) -> exact.Shown:
-    """`rise_bound` times a number in symbols, two columns, all of U: with overlaps it is the rise
-    itself."""
+    """Whether Eq. 16 rises by `times` `rise_bound` or more, in symbols, d = 2, all of U; with
+    overlaps the bound is the rise itself, so that equality is shown."""
     bound, rest = sympy.S.Zero, sympy.S.Zero
     for own in sy.IN_U.diagonal():
         alone = sympy.log(1 + 1 / own)
