@@ -31,7 +31,8 @@ def def4(t: Trial) -> None:
 
     Given   kappa in [0.05, 0.9], all values of z enumerated.
     Claim   E z = 0, E z_i z_j = kappa 1[i = j], E z_i^2 z_j^2 = kappa^2.
-    Fails   for binary latents, one sign for all.
+    Fails   for binary latents, whose mean is not 0, and for latents with one sign for all entries,
+            where E z_i z_j is not 0.
     """
     kappa = t.rng.uniform(0.05, 0.9, t.draws)
     z, mass = (x.numpy() for x in sd.latents(*tensors(kappa), 4))
@@ -100,10 +101,11 @@ def def6(t: Trial) -> None:
 
     Given   warm starts, d = 4, all masks and latents, bounded noise; Gaussian noise at d = 10,
             100, 10000.
-    Claim   The largest |c_b| is the library's; biases of its interval meet it in every
-            realisation, so that the assumption can be met; with Gaussian noise the chance of a
-            miss vanishes with d.
-    Fails   with i's own error counted in, for D_1,lu as typeset, crosstalk 0.6; at d = 10 and 100.
+    Claim   (1) The largest |c_b| is the library's; (2) biases between it and 1 minus it meet the
+            assumption in every realisation, so that it can be met; (3) with Gaussian noise the
+            chance of a miss vanishes with d.
+    Fails   (1) with i's own error counted in, and for D_1,lu as typeset, 0 off the diagonal; (2)
+            for crosstalk 0.6, which leaves no bias; (3) at d = 10 and 100.
     """
     d, count = 4, min(t.draws, 30)
     z, D = signed(d), subsets(d)
@@ -119,20 +121,20 @@ def def6(t: Trial) -> None:
         for i in range(d):
             off = delta[i] * (np.arange(d) != i)
             crosstalk.append((D[:, None] * z) @ off + (D * noise * np.sign(W[i])) @ W[i][:, None])
-        # The largest |c_b| of all realisations, against the library's.
+        # (1) The largest |c_b| of all realisations, against the library's.
         most = np.array([np.abs(c).max() for c in crosstalk])
         low = sd.crosstalk(*tensors(W), noise).numpy()
         largest.add(np.abs(low - most).max())
         beside = noise * np.abs(W).sum(-1)
         largest.breaks("own error counted in", np.abs(np.abs(delta).sum(-1) + beside - most).max())
         largest.breaks("as typeset, D_1,lu", np.abs(beside - most).max())  # D_lu = 0 for u != l
-        # Realisations in which a bias between the largest |c_b| and what it leaves of 1 misses.
+        # (2) Realisations in which a bias between the largest |c_b| and what it leaves of 1 misses.
         b = low + (1 - 2 * low) * t.rng.uniform(0.001, 0.999, d)
         for i, c in enumerate(crosstalk):
             interval.add(((b[i] <= np.abs(c)) | (b[i] >= np.minimum(1 + c, 1 - c))).sum())
             far = c * 0.6 / most[i]
             interval.breaks("crosstalk 0.6", (np.abs(far) >= np.minimum(1 + far, 1 - far)).sum())
-    # The chance of a miss under Gaussian noise.
+    # (3) The chance of a miss under Gaussian noise, at d = 10^4.
     ten, hundred, large = (normal_crosstalk(d) for d in (10, 100, 10_000))
     normal = t.part("Gaussian noise", 1e-12).add(large)
     normal.breaks("d = 10", ten).breaks("d = 100", hundred)
@@ -143,9 +145,10 @@ def def6(t: Trial) -> None:
 def def7(t: Trial) -> None:
     """Rows normalised after every update (Assumption 4).
 
-    Given   the loop from warm starts; nets that nothing pulls.
-    Claim   Every row has norm 1 after every step, each over its own norm.
-    Fails   without the normalisation, and for columns.
+    Given   Theorem 3's loop from warm starts; for (2) random nets and a gradient of 0.
+    Claim   (1) Every row has norm 1 after every step. (2) With a gradient of 0 each row becomes
+            itself over its own norm.
+    Fails   (1) without the normalisation; (2) for columns over their norms.
     """
     w = warm(t.rng, t.draws, 3, 0.3)
     *start, alpha, kappa = tensors(*w)
@@ -156,10 +159,11 @@ def def7(t: Trial) -> None:
         norms = np.sqrt((path.numpy()[2:] ** 2).sum(-1))
         return np.abs(norms - 1).max((0, 1, -1))
 
+    # (1) Norms minus 1, from when both nets have moved.
     part = t.defines("", 1e-14, controls=typical)
     part.add(gap(True)).breaks("not normalised", gap(False))
 
-    # Nets that nothing pulls: every row over its norm, though no row uses the last coordinate.
+    # (2) A gradient of 0: every row over its norm, though no row uses the last coordinate.
     part = t.defines("each row over its norm", 1e-14)
     nets = t.stream("rows").standard_normal((2, t.draws, 3, 4)) * [1, 1, 1, 0]
     online, target = torch.from_numpy(nets)

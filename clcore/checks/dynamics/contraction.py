@@ -99,8 +99,10 @@ def eq25(t: Trial) -> None:
     Given   d = 2, 3, 10, 50; a of both signs and 0; |v| = 1 with v_1 + a sum v_i > 0; 40 steps
             above a least one.
     Claim   v_1 + a sum v_i stays above 0 in every step.
-    Fails   for a start at which it is negative, and for a step of -a.
+    Fails   for a start at which it is negative, after one short step; in the proof, for a step
+            along (1, -a, ..., -a).
     """
+    # Counted: steps after which v_1 + a sum v_i is not above 0.
     failures, negative = 0, 0
     for d in DIMENSIONS:
         s = starts(t.rng, t.draws, d, 40)
@@ -124,11 +126,12 @@ def _stays(x: Symbols) -> exact.Shown:
 def eq25_step(t: Trial) -> None:
     """Induction step for the positive component along the direction (App. D, before Eq. 25).
 
-    Given   d = 2, 3, 10, 50; a of both signs and 0; |v| = 1 with v_1 + a sum v_i > 0; one step; N
-            is the norm before scaling.
-    Claim   Each link of the induction step: the equalities, the second with 1 + (d-1)a^2 as the
-            line above has it, and the inequalities, with the lost 1 and without.
-    Fails   without the denominator, the second link as typeset, without the 1; the inequalities
+    Given   d = 2, 3, 10, 50; a of both signs and 0; |v| = 1 with v_1 + a sum v_i > 0; one step
+            c^(t) > c; N is the norm before scaling; f = 1 + (d-1)a^2.
+    Claim   (1) v_1 + a sum v_i is after the step [v_1 + c^(t) + a sum (v_i + a c^(t))]/N, (2) which
+            is [v_1 + a sum v_i + f c^(t)]/N, (3) which is at least f c^(t)/N, and that at least
+            f c/N; (3) with the typeset f = (d-1)a^2, too.
+    Fails   (1), (2) without the denominator N; (2) as typeset, where f lacks the 1; (3) for -v,
             where Eq. 25 fails.
     """
     count = t.draws * len(DIMENSIONS)
@@ -139,19 +142,19 @@ def eq25_step(t: Trial) -> None:
         v, a, low, steps = starts(t.rng, t.draws, d, 1)
         c = steps[0]
         after, N = once(v, a, c)
-        # The component after the step, against the second line's quotient.
+        # (1) The component after the step, against the second line's quotient.
         middle = (v[:, 0] + c + a * (v[:, 1:] + (a * c)[:, None]).sum(-1)) / N
         scale = np.maximum(np.abs(middle), 1)
         first.add(np.abs(along(after, a) - middle) / scale)
         first.breaks("no denominator", np.abs(along(after, a) - middle * N) / scale)
-        # The sum of that line collected, with the lost 1.
+        # (2) That quotient against the sum collected, with the lost 1.
         factor = 1 + (d - 1) * a**2
         printed = (along(v, a) + (factor - 1) * c) / N
         whole = (along(v, a) + factor * c) / N
         second.add(np.abs(whole - middle) / scale)
         second.breaks("no denominator", np.abs(whole * N - middle) / scale)
         second.breaks("as typeset, no 1", np.abs(printed - middle) / scale)
-        # Both forms of what follows: with the lost 1 and, by the letters, without.
+        # (3) Links that fail, counted: with the lost 1 and, by the letters, without.
         for value, f in ((whole, factor), (printed, factor - 1)):
             third.add(value - f * c / N <= -1e-15 * scale, f * (c - low) < 0)
         mirrored = (along(-v, a) + factor * c) / N
@@ -195,7 +198,8 @@ def eq26(t: Trial) -> None:
     Claim   (1) Where v_i is not a v_1, a step shrinks |v_i - a v_1| by more than the factor gamma =
             1/sqrt(1 + (1 + (d-1)a^2)c^2). (2) Where v_i = a v_1, both sides of it stay 0.
     Fails   (1) with 2 + (d-1)a^2, and for gamma of steps twice as long; (2) for the strict sign at
-            v_i = a v_1, and elsewhere for gamma of steps three times as long.
+            v_i = a v_1, and elsewhere for gamma of steps three times as long; in the proof, for
+            another coordinate, which does not become 0.
     """
     # (1) The factor that one step shrinks a gap by, over gamma, is at most 1.
     part = t.part(
@@ -271,9 +275,10 @@ def eq26_id(t: Trial) -> None:
 
     Given   d = 2, 3, 10, 50; a of both signs and 0; |v| = 1 with v_1 + a sum v_i > 0; one step of
             any length, or the least.
-    Claim   |v_i - a v_1| is divided by sqrt(1 + 2c(v_1 + a sum v_i) + (1 + (d-1)a^2)c^2), and so
-            at least by the root without the middle term.
-    Fails   for v of another norm, and the inequality where Eq. 25 fails.
+    Claim   A step of c divides |v_i - a v_1| by sqrt(1 + 2c(v_1 + a sum v_i) + (1 + (d-1)a^2)c^2),
+            and so at least by the root without the middle term.
+    Fails   the identity for v of norm 1.5, or with 2 for |v|^2; the inequality at v_1 + a sum v_i
+            < 0, where Eq. 25 fails.
     """
     count = t.draws * len(DIMENSIONS)
     identity = t.part("identity", 1e-14, controls=pooled, draws=count)

@@ -22,8 +22,10 @@ def lem1(t: Trial) -> None:
 
     Given   d = 2..50, a of both signs and 0, steps c_t bounded below by c > 0, |v| = 1 with v_1
             + a sum v_i > 0; a third of the starts nearly at a right angle to the limit.
-    Claim   The update ends at (1, a, ..., a)/sqrt(1 + (d-1)a^2): the lemma's loop and the module.
-    Fails   for steps of the other sign, without the square in the limit, for the opposite start.
+    Claim   The update, by the lemma's loop over 250 steps and by the library, ends at the limit
+            (1, a, ..., a)/sqrt(1 + (d-1)a^2).
+    Fails   for steps of the other sign, with |a| for a^2 in the limit, and for the start opposite
+            to it, which stays opposite.
     """
     part = t.part("", 1e-12, controls=pooled, draws=t.draws * len(DIMENSIONS))
     for d in DIMENSIONS:
@@ -34,6 +36,7 @@ def lem1(t: Trial) -> None:
         end = target(s.a, d)
         g = pu.direction(*tensors(s.a), d)
         ours = pu.iterate(*tensors(s.v), g, *tensors(s.steps))[-1].numpy()
+        # The loop against the printed limit; the library's end and limit against the two.
         for gap in (v - end, ours - v, pu.limit(g).numpy() - end):
             part.add(np.abs(gap).max(-1))
         part.breaks("steps of the other sign", np.abs(back - end).max(-1))

@@ -19,7 +19,7 @@ def part_of(name: str) -> Expr:
 
 
 def above(*values: Expr) -> exact.Shown:
-    """Whether all are above 0: over a common denominator, both it and what stands above it are."""
+    """Whether all values are above 0: numerator and denominator of each, as one fraction, are."""
     parts = [part for value in values for part in sympy.fraction(sympy.together(value))]
     return exact.positive(parts, [sympy.expand(part) for part in parts])
 
@@ -50,7 +50,8 @@ def own_factor() -> Expr:
 
 
 def decay_over_rate(over: bool = False) -> exact.Shown:
-    """What that factor is, lambda - c, above 0 for any rate below the limit, or `over` it."""
+    """Whether `own_factor`, which is lambda - c, is above 0 for any rate below the limit, at which
+    c = lambda, or `over` it."""
     alpha, p_z, decay = part_of("a"), part_of("p") / 2, sympy.Symbol("l", positive=True)
     sigma, share = sympy.Symbol("s", nonnegative=True), part_of("k")
     eta = decay / coupling(sympy.Integer(1), alpha, p_z, sigma) * (1 / share if over else share)
@@ -59,14 +60,14 @@ def decay_over_rate(over: bool = False) -> exact.Shown:
 
 
 def both_ends(step: Expr) -> exact.Shown:
-    """C_1 in (-1, 1): the first factor is, and one more factor of any C in (-1, 1) stays there."""
+    """C_1 in (-1, 1): `step`, its first factor, is, and so is C times x for any C, x in (-1, 1)."""
     C = 1 - 2 * part_of("C")
     x = 1 - 2 * part_of("x")
     return above(1 - step, 1 + step, 1 - C * x, 1 + C * x)
 
 
 def unit_interval(step: Expr) -> exact.Shown:
-    """C_1 in (0, 1): the first factor is, and one more factor of any C in (0, 1) stays there."""
+    """C_1 in (0, 1): `step`, its first factor, is, and so is C times x for any C, x in (0, 1)."""
     C, x = part_of("C"), part_of("x")
     return above(step, 1 - step, C * x, 1 - C * x)
 

@@ -43,7 +43,7 @@ def learned(
 
 
 def stacked(scores: dict[str, Tensor]) -> Tensor:
-    """The best minimum, median and maximum max-cosine, [3, *b]."""
+    """Minimum, median and maximum max-cosine, stacked: [3, *b]."""
     return torch.stack(list(scores.values()))
 
 
@@ -55,9 +55,10 @@ def cor1(t: Trial) -> None:
             > d; the best a W_0^o + b W_0^t by search.
     Claim   Minimum, median and maximum max-cosine of both networks never exceed the combination's.
     Fails   for p > d, by far. Corrected: combinations of the starts projected on the dictionary.
-            Controls: the better start alone, not projected.
+            Controls: the better start alone, which training exceeds; corrected, starts that are
+            not projected, as printed.
     """
-    # One net that combining makes better refutes a control.
+    # controls=worst: a control fails if training exceeds it at one net.
     square, tall = (t.part(name, 1e-8, controls=worst) for name in ("p = d", "p > d"))
     projected = t.corrected("p > d", 1e-8, controls=worst)
     alone, total = "the better start alone", {square.name: 0, tall.name: 0}
@@ -76,7 +77,7 @@ def cor1(t: Trial) -> None:
                 part.add((after - combined).numpy())
                 part.breaks(alone, gap_to_start(after, start, M))
                 if p > d:
-                    # Once more; and against a combination that each neuron chooses for itself.
+                    # The excess once more, in numpy; and over a combination of each neuron's own.
                     runs = zip(*(x.numpy() for x in (*start, M)), strict=True)
                     found = np.stack([again(*run, sc.noise_std(d, kind)) for run in runs])
                     tall.fails_by(found.T, within=2e-3)
@@ -101,7 +102,7 @@ def _metrics(W: Array, M: Array) -> Array:
 def again(one: Array, two: Array, M: Array, noise: float) -> Array:
     """The excess of a run from W_0^o, W_0^t over their combinations, [3].
 
-    By Theorem 2's powers, on the dictionary and off it; by 3000 angles.
+    The run by Theorem 2's powers, on the dictionary and off it; combinations at 3000 angles.
     """
     t, path, on_M = np.arange(1, 200, 8)[:, None, None], 0.0, M @ M.T
     low = 0.05 * noise**2 / (0.2 + noise**2)
@@ -123,10 +124,12 @@ def gap_to_start(after: Tensor, start: ln.Pair, M: Tensor) -> Array:
 def def8(t: Trial) -> None:
     """Alternating updates of the online and the target network (Sec. 4.1, after Eq. 4).
 
-    Given   random positive networks and masked views, Eq. 4.
-    Claim   A round is two half-steps, each network against the other where it then is: complex
-            steps in numpy; the other network keeps every bit and gets no gradient.
-    Fails   for both gradients at the start, one loss for both.
+    Given   random ReLU networks, nearly all entries positive, and two masked views; Eq. 4.
+    Claim   (1) A round is two half-steps, each network against the other where it then is: the
+            library against complex steps in numpy. (2) In a half-step the other network keeps every
+            bit and gets no gradient.
+    Fails   (1) for both gradients at the start, and for L(W^o, W^t) in both half-steps, where the
+            network that moves should come first; (2) for the network whose turn it is.
     """
     rounds, rate = min(t.draws, 30), 0.5
     halves = t.defines("two half-steps", 1e-12, controls=pooled)
@@ -137,7 +140,7 @@ def def8(t: Trial) -> None:
         seen: list[tuple[Tensor, Tensor]] = []
         after = ln.alternate(_eq4(torch.from_numpy(views), seen), start, rate)
 
-        # The online network takes a step against the target, the target against its end.
+        # (1) The online network takes a step against the target, the target against its end.
         online = Wo - rate * _slope(Wo, Wt, views)
         found = np.stack([w.numpy() for w in after])[None]
         halves.add(relative(found, np.stack([online, Wt - rate * _slope(Wt, online, views)])[None]))
@@ -148,7 +151,7 @@ def def8(t: Trial) -> None:
         one_loss = Wt - rate * _slope(Wt, online, views, own_first=False)
         halves.breaks("L(W^o, W^t) for both", relative(found, np.stack([online, one_loss])[None]))
 
-        # Beside a half-step the other network stays where it is, and gets no gradient.
+        # (2) In a half-step the other network stays where it is, and gets no gradient.
         (first, held), (second, reached) = seen
         met = ((first, start.online), (held, start.target))
         met += ((second, start.target), (reached, after.online))
@@ -160,7 +163,7 @@ def def8(t: Trial) -> None:
 
 
 def _networks_and_views(rng: np.random.Generator) -> tuple[Array, Array, Array]:
-    """Two positive networks [4, 6], and masked views [2, 8, 6] of which none is zero."""
+    """Two networks [4, 6], nearly all entries positive, and masked views [2, 8, 6], none zero."""
     Wo, Wt = rng.uniform(0.2, 1, (2, 4, 6)) + 0.2 * rng.standard_normal((2, 4, 6))
     views = rng.uniform(0.2, 1, (1, 8, 6)) * (rng.random((2, 8, 6)) < 0.8)
     views[..., 0] = 1.0

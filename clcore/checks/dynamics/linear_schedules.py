@@ -235,7 +235,8 @@ def thm2_mono(t: Trial) -> None:
             slope is negative. (3) C_2, whose product begins at j + 1, increases for t >= 2. Slopes
             by complex steps; all proved for t = 3.
     Fails   (1) and (2) for one lambda_i below its c_i; (1) for the product from j + 1, as term j
-            then has no lambda_j; (3) at t = 1, where C_2 = c_0.
+            then has no lambda_j, and (3) therefore for its terms one by one; (3) at t = 1, where
+            C_2 = c_0.
     """
     n, T = min(t.draws, 60), 6
     c = t.rng.uniform(0.01, 0.3, (n, T))
@@ -305,12 +306,13 @@ def thm2_lam0(t: Trial) -> None:
     right = t.corrected("the value", 1e-9, controls=typical, draws=3 * n)
     for steps in (1, 2, 7):
         A, B, C1, C2, plus = last_decay(t.rng, n, steps, 1.0)
+        # C_2, which is printed to be 0; its corrected value; C_1 = 0, so that A_T = B_T.
         printed.add(np.abs(C2))
         right.add(np.abs(C2 / plus - 1), np.abs(C1 / C2))
         right.add(np.abs(A - B).max((1, 2)) / np.abs(A).max((1, 2)))
         _, _, C1, C2, plus = last_decay(t.rng, n, steps, 2.0)
         printed.breaks("lambda = 2 c", np.abs(C2))
-        if steps > 1:
+        if steps > 1:  # C_2 = c_0 at T = 1 has no lambda
             right.breaks("lambda = 2 c", np.abs(C2 / plus - 1))
         right.breaks("C_1 at lambda = 2 c", np.abs(C1 / C2))
     third = sympy.Rational(1, 3)
@@ -330,7 +332,8 @@ def thm2_lam0(t: Trial) -> None:
 
 
 def last_decay(rng: np.random.Generator, n: int, steps: int, factor: float) -> tuple[Array, ...]:
-    """A_T, B_T [n, m, d], their fitted C_1 and C_2 [n], and c_{T-1} prod_{i<T-1} (lambda + c)."""
+    """A_T, B_T [n, m, d], their fitted C_1 and C_2 [n], and c_{T-1} prod_{i<T-1} (lambda + c); the
+    last decay is `factor` times c_{T-1}."""
     p, d, m = 5, 3, 4
     M, W = dictionaries(rng, n, p, d), rng.standard_normal((2, n, m, p))
     p_z, sigma, alpha = np.full(n, 0.2), np.full(n, 0.5), np.full(n, 0.6)
@@ -349,11 +352,12 @@ def last_decay(rng: np.random.Generator, n: int, steps: int, factor: float) -> t
 def thm2_laminf(t: Trial) -> None:
     """Weight-decay factors λ = 1 − c/2 let the scalar C₂ grow to infinity (App. C.1).
 
-    Given   c_0 in [0.001, 0.65], lambda = 1 - c_0/2, a thousand steps of 1 x 1 networks.
-    Claim   C_2 is at least the printed bound, its three forms agree, it goes to infinity; under
-            lambda = 1 - c_0 it stays between bounds.
-    Fails   for twice the bound, a factor more, lambda = 1 - c, 1 - c/2 and 1 - 3c/2 in each
-            other's place.
+    Given   c_0 in [0.001, 0.65], lambda = 1 - c_0/2, t <= 1000 steps of 1 x 1 networks.
+    Claim   (1) C_2 is at least c_0 (1 - 3c_0/2)(1 + c_0/2)^(t-1), (2) which is c_{t-1}
+            (lambda_{t-1} - c_{t-1}) prod_{i<t-1} (lambda_i + c_i); (3) it grows like (1 +
+            c_0/2)^t. (4) Under lambda = 1 - c_0, c_0 <= 1/2, it stays in [c_0, 1/2].
+    Fails   (1) for twice the bound; (1), (3) for lambda = 1 - c_0; (2) for a factor 1 + c_0/2 more;
+            (4) for lambda = 1 - c_0/2, where C_2 grows, and 1 - 3c_0/2, where it vanishes.
     """
     T, cs = 1000, np.array([0.001, 0.03, 0.1, 0.5, 0.65])
     c = np.repeat(cs[:, None], T, -1)
@@ -361,12 +365,13 @@ def thm2_laminf(t: Trial) -> None:
     grows = (1 + cs[:, None] / 2) ** np.arange(T)
     bound = (cs * (1 - 1.5 * cs))[:, None] * grows
 
-    # What breaks these is a schedule as a whole: its worst step, hence by=worst.
+    # (1) The bound over C_2. A schedule as a whole breaks it: its worst step, hence by=worst.
     part = t.part("lower bound", 1.0, draws=grown.size)
     part.add(bound / grown)
     part.breaks("twice the bound", 2 * bound / grown, by=worst)
     part.breaks("lambda = 1 - c", bound / steady, by=worst)
 
+    # (2) The product form over the last one.
     part = t.part("three forms", 1e-11, controls=typical, draws=3 * len(cs))
     for steps in (10, 100, 1000):
         lam = 1 - c[:, :steps] / 2
@@ -376,7 +381,8 @@ def thm2_laminf(t: Trial) -> None:
         part.breaks("one factor more", np.abs(last * (1 + cs / 2) - 1))
 
     def slope(C2: Array) -> Array:
-        """Of log C_2 over log(1 + c_0/2), against 1."""
+        """That of log C_2 in the last 100 steps over log(1 + c_0/2), minus 1; not at c_0 = 0.001,
+        where a thousand steps are too few."""
         return np.abs(np.log(C2[:, -1] / C2[:, -101]) / 100 / np.log1p(cs / 2) - 1)[1:]
 
     part = t.part("to infinity", 1e-3, controls=typical, draws=len(cs) - 1)

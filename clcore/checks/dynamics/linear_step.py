@@ -107,17 +107,17 @@ def moment(M: Array, p_z: Array, sigma: Array, binary: bool = False) -> Array:
 def eq12(t: Trial) -> None:
     """Non-contrastive loss of dual linear networks (Eq. 12).
 
-    Given   small networks, p = 4, d = 2, all latents, noise values and pairs of masks; weights
-            >= 0 and z in {0, 1}^d for the ReLU.
-    Claim   The loss is 2 - 2 alpha^2 tr(W^o E[x x^T] W^tT); the ReLU's loss is the same where
-            nothing is negative.
-    Fails   for one mask for both views, alpha for its square, weights of both signs.
+    Given   small networks, p = 4, d = 2, all latents, noise values and pairs of masks; for (2)
+            weights >= 0, x = z in {0, 1}^4.
+    Claim   (1) The loss is 2 - 2 alpha^2 tr(W^o E[x x^T] W^tT); (2) with a ReLU behind W^o and W^t
+            it is the same where nothing is negative.
+    Fails   (1) for one mask for both views, alpha for its square; (2) for weights of both signs.
     """
     n = min(t.draws, 60)
     M, Wo, Wt, p_z, sigma, alpha = small(t.rng, n)
     data = law(M, p_z, sigma)
 
-    # Eq. 12 over all samples and masks, against its closed form.
+    # (1) Eq. 12 over all samples and masks, against its closed form.
     values = enumerated(Wo, Wt, data, alpha)
     pair = ln.Pair(*tensors(Wo, Wt))
     moments = torch.stack(
@@ -140,7 +140,7 @@ def eq12(t: Trial) -> None:
         at="m = 1, p = 2, d = 1",
     )
 
-    # Where nothing is negative the ReLU changes nothing.
+    # (2) Eq. 12 with the ReLU against Eq. 12 without.
     z, weight = latents(4, p_z, binary=True)
     binary = np.broadcast_to(z, (n, *z.shape)), weight
 
@@ -303,6 +303,7 @@ def thm2_grad(t: Trial) -> None:
         return -2 * alpha[:, None, None] ** 2 * value
 
     slope = slopes(Wo, Wt, law(M, p_z, sigma), alpha)
+    # The slope of the target network, which is Wo here and has Wt for W^o.
     swapped = ref.gradient(lambda W: enumerated(Wt, W, law(M, p_z, sigma), alpha), Wo)
     right = printed(2 * p_z, sigma)
     part = t.part("", 1e-12, controls=typical, draws=n)
@@ -331,9 +332,10 @@ def thm2_step(t: Trial) -> None:
 
     Given   linear nets, p = 4 > d = 2, M with orthonormal columns; one step with weight decay, both
             gradients taken at step t.
-    Claim   W^o_t+1 M = lambda W^o_t M + c W^t_t M, c = 2 eta alpha^2 (2 p_z + sigma_0^2), and the
-            same for the target.
-    Fails   for columns of M that are not orthonormal, and after the online step.
+    Claim   (1) W^o_t+1 M = lambda W^o_t M + c W^t_t M, c = 2 eta alpha^2 (2 p_z + sigma_0^2), and
+            (2) the same for the target.
+    Fails   (1) for columns of M that are not orthonormal; (2) for a target step whose gradient is
+            taken after the online step.
     """
     n = min(t.draws, 60)
     M, Wo, Wt, p_z, sigma, alpha = small(t.rng, n)
@@ -345,7 +347,7 @@ def thm2_step(t: Trial) -> None:
 
     tilted = M @ (np.eye(2) + 0.3 * t.rng.standard_normal((n, 2, 2)))
 
-    # Both networks move by the gradients at step t. The online one first.
+    # (1) Steps by slopes of the enumerated loss, both at step t, against the recursion.
     online = relative(moved(Wo, Wt, M) @ M, lam * Wo @ M + c * Wt @ M)
     part = t.part("online", 1e-12, controls=typical).add(online)
     skew = lam * Wo @ tilted + c * Wt @ tilted
@@ -370,7 +372,7 @@ def thm2_step(t: Trial) -> None:
         at=sizes,
     )
 
-    # The target likewise, W^o being that of step t.
+    # (2) The target likewise, W^o being that of step t.
     target = lam * Wt @ M + c * Wo @ M
     part = t.part("target", 1e-12, controls=typical).add(relative(moved(Wt, Wo, M) @ M, target))
     part.breaks("after the online step", relative(moved(Wt, moved(Wo, Wt, M), M) @ M, target))

@@ -155,8 +155,8 @@ def online_path(T: int) -> tuple[list, sympy.Expr]:
 def rising(
     shows: Callable, first: int, edge: Any = None, of: Callable = lambda each: each, T: int = 3
 ) -> exact.Shown:
-    """Whether every derivative by a lambda of what `of` makes of the terms has a sign, for lambda_i
-    = c_i + u_i with u_i > 0; edge: for lambda_1 = (1 + edge) c_1."""
+    """Whether every derivative by a lambda of what `of` makes of the terms is positive (or not
+    negative, by `shows`), at lambda_i = c_i + u_i, u_i > 0; edge: at lambda_1 = (1 + edge) c_1."""
     c, lam = steps(T)
     low, above = (list(sympy.symbols(f"{name}:{T}", positive=True)) for name in "cu")
     gaps = above if edge is None else [above[0], edge * low[1], *above[2:]]

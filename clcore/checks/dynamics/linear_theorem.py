@@ -21,8 +21,8 @@ def found(
     share: Array | None = None,
     rate: float = 0.0,
 ) -> tuple[Array, Array]:
-    """(C_1,t, C_2,t), [n, T], of exact steps of random networks on random data: what the
-    difference and the sum of the two networks on M are multiplied by. eta_t is `share` of what
+    """(C_1,t, C_2,t), [n, T], of exact steps of random networks on random data: on M the difference
+    of the two networks is multiplied by C_1, their sum by C_1 + 2 C_2. eta_t is `share` of what
     makes c_t = lambda_t, or `rate`; lam, share: [n, T]."""
     n = len(lam)
     M, W = dictionaries(rng, n, 5, 3), rng.standard_normal((2, n, 4, 5))
@@ -40,7 +40,7 @@ def found(
 
 
 def inside(own: Array) -> Array:
-    """How far in (0, 1), both ends alike."""
+    """How far `own` is inside (0, 1), from the nearer end; negative outside."""
     return np.minimum(own, 1 - own)
 
 
@@ -48,11 +48,12 @@ def inside(own: Array) -> Array:
 def thm2(t: Trial) -> None:
     """Linear non-contrastive training mixes the initial weights with two scalars (Theorem 2).
 
-    Given   exact steps of random networks, signed latents, c_t < lambda_t.
-    Claim   Both networks are C_1 times their start plus C_2 times the sum of starts, on M; C_1 in
-            (0, 1), C_2 > 0.
-    Fails   for latents 0 and 1, alternating updates, a rate over the limit, eta = 0.01 whatever
-            lambda, ascent.
+    Given   exact steps of random networks, signed latents; for (2) c_t < lambda_t; for (3) 1 x 1
+            networks.
+    Claim   (1) Both networks are C_1 times their start plus C_2 times the sum of starts, on M; (2)
+            C_1 is in (0, 1); (3) C_2 > 0.
+    Fails   (1) for latents 0 and 1, and alternating updates; (2) for a rate over the limit, at
+            which c = lambda, and eta = 0.01 whatever lambda; (3) for ascent.
     """
     n = min(t.draws, 100)
     _two_scalars(t, n)
@@ -120,7 +121,7 @@ def thm2_c1(t: Trial) -> None:
     """Ranges of the step coefficient c and of the scalar C₁ (App. C.1).
 
     Given   alpha in (0, 1), p_z in (0, 0.5), sigma_0 up to 10; learning rates small against noise
-            and lambda; 1 x 1 networks.
+            and lambda; for (3), (4) 1 x 1 networks.
     Claim   (1) c = 2 eta alpha^2 (2 p_z + sigma_0^2) is in (0, 1), on a grid. (2) c <= lambda. (3)
             C_1 is in (-1, 1) for lambda in (0, 1), c in (0, 1), and (4) in (0, 1) for c < lambda.
     Fails   (1) for eta = 1 or 0.01 whatever sigma_0; (2) for 1.2 times the limit of the rate, or

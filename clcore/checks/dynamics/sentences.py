@@ -138,10 +138,11 @@ def rem16(t: Trial) -> None:
     Given   Theorem 3's loop, in which each network goes to its limit against the other, rows of
             norm 1, from warm starts, its choices changed; medians of the share of a start's error
             that is left.
-    Claim   Without the non-linearity half is left or more, without the norm a tenth; without the
-            norm, half-rounds leave three times as much as both nets at once.
-    Fails   for the loop as it is, columns for rows, both nets in every step, a weight decay of
-            0.9, no norm; with rows normalised.
+    Claim   (1) Without the non-linearity half is left or more; (2) without the norm a tenth or
+            more; (3) without the norm, half-rounds leave three times as much as both nets at once.
+    Fails   (1), (2) for the loop as it is, columns for rows, both nets in every step, and without a
+            norm for both nets at once, with a weight decay of 0.9 or not, all of which leave less;
+            (1) for no norm; (3) with rows normalised.
 
     Half-rounds run until directions converge, as in the theorem.
     """
@@ -166,10 +167,10 @@ def rem16(t: Trial) -> None:
         "both nets in every step": every_step,
     }
     decays = left(w, norms="none", decay=0.9, together=True)
-    # Without the non-linearity, trained in any of the four ways.
+    # (1) Without the non-linearity, trained in any of the four ways.
     linear = t.part("non-linearity: none", 0.5, ">=", measured=typical)
     linear.add(np.minimum.reduce(lines))  # the most that any of them gains
-    # Without the normalisation, one net and then the other.
+    # (2) Without the normalisation, one net and then the other.
     unscaled = t.part("normalisation: none", 0.1, ">=", measured=typical).add(halves)
     for part in (linear, unscaled):
         for what, errors in same.items():
@@ -177,6 +178,7 @@ def rem16(t: Trial) -> None:
         part.breaks("weight decay for the norm", decays, by=typical)
         part.breaks("no norm, both nets at once", at_once, by=typical)
     linear.breaks("no norm", halves, by=typical)
+    # (3) What half-rounds leave over what both nets at once leave.
     part = t.part("training algorithm, without the norm", 3.0, ">=", measured=typical)
     part.add(_over(halves, at_once))
     kept = _over(same["as in Theorem 3"], same["both nets in every step"])

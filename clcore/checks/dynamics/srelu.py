@@ -64,8 +64,8 @@ def eq13(t: Trial) -> None:
     """Non-contrastive loss of dual networks with symmetric ReLU (Eq. 13).
 
     Given   any nets and biases, p = 4, d = 3, M not square, noise of two values.
-    Claim   The library's loss, from two conditional means, is the joint sum over samples and both
-            masks.
+    Claim   The library's loss, from each net's mean over its own mask at every sample, is the joint
+            sum over samples and both masks.
     Fails   for one mask for both views, no bias, a one-sided ReLU.
     """
     part, D = t.defines("", 1e-13, controls=pooled), subsets(4)
@@ -78,6 +78,7 @@ def eq13(t: Trial) -> None:
         x = np.concatenate([signed(3) @ M.T + s * shift for s in (-1, 1)])
         mass = np.tile(law(signed(3), kappa / 2, 1 - kappa) / 2, 2)
         keep = law(D, alpha, 1 - alpha)
+        # The joint sum, against the library's loss.
         value = 2 - 2 * products(online, target, tuple(b), x, mass, D, keep).sum()
         seen = sd.views(*tensors(x, mass), torch.tensor(alpha))
         part.add(abs(float(sd.loss(*tensors(online, target, *b), seen)) - value))
@@ -131,8 +132,9 @@ def eq23(t: Trial) -> None:
     """Symmetric-ReLU loss as a sum over neurons, and their pre-activations (Eqs. 23-24).
 
     Given   M = I, d = 5, random samples, masks, noise, Delta, biases.
-    Claim   Inner product, sum over rows and pre-activations in Delta agree on the same samples.
-    Fails   without Delta_ii, and for one mask for both.
+    Claim   2 - 2 times the mean inner product of the two outputs, in matrices, is that of the sum
+            over rows with pre-activations in Delta, by loops over the same samples.
+    Fails   without Delta_ii, and for one mask for both networks.
     """
     d, n = 5, 20
     part = t.part("", 1e-13, controls=pooled)
@@ -148,6 +150,7 @@ def eq23(t: Trial) -> None:
         ]
         whole = 2 - 2 * float((u[0] * u[1]).sum(-1).mean())
 
+        # The right side; `own` multiplies Delta_ii, masks [2, n, d].
         def rows(own: float, masks: Array, delta=delta, b=b, x=x) -> float:
             total = 0.0
             for i, s in itertools.product(range(d), range(n)):
@@ -171,7 +174,8 @@ def eq23(t: Trial) -> None:
 
 
 def scheme(w: Warm, seen: sd.Views | None = None, rounds: int = 24) -> Array:
-    """Theorem 3's loop on the exact loss, [t, two, draws, d, d], in steps of about 5."""
+    """Theorem 3's loop on the exact loss, [t, two, draws, d, d]: the nets at the start and after
+    each half-round of 16 steps of eta = 5 / (2 alpha^2 kappa); `seen`: with noise, if given."""
     *start, alpha, kappa = tensors(*w)
     if seen is None:
         seen = sd.views(*sd.latents(kappa, w.online.shape[-1]), alpha)

@@ -35,8 +35,10 @@ def thm3_grad(t: Trial) -> None:
 
     Given   warm starts, d = 3, the enumerated Eq. 13 without noise, whose second order App. C.3
             drops.
-    Claim   Both printed gradients are those of complex steps.
-    Fails   for alpha kappa off the diagonal, no bias, the other net, noise that is kept.
+    Claim   dL/dW^o_ii = -2 alpha^2 kappa (1 + Delta^t_ii - b^t_i) and dL/dW^o_ij = -2 (alpha^2
+            kappa)^2 Delta^t_ij: this and the library's against complex steps.
+    Fails   with alpha kappa for one alpha^2 kappa off the diagonal, without b^t, with Delta^o and
+            b^o, and for noise that is kept.
     """
     count = min(t.draws, 15)
     w = warm(t.rng, count, 3, 0.3)

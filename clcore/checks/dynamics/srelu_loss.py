@@ -30,7 +30,8 @@ def thm3_region(t: Trial) -> None:
     Given   warm starts, all latents and masks, bounded noise, d = 4; b up to 0.4, and anywhere in
             the interval below 1 + Delta_ii - |c_b|.
     Claim   The pre-activation is above b, below -b or between as D_ii z_i is 1, -1 or 0.
-    Fails   for b near 1 - |c_b| with Delta_ii < 0, and for b below |c_b|.
+    Fails   for b near 1 - |c_b| with Delta_ii < 0, and for b below |c_b|; in the proof also for a
+            c_b in which the own error Delta_ii counts.
     """
     d, size, count = 4, 0.02, min(t.draws, 60)
     part, cut = t.part("", 0.0, controls=pooled), []
@@ -48,7 +49,7 @@ def thm3_region(t: Trial) -> None:
                 right = np.where(case == 1, u > b, np.where(case == -1, u < -b, np.abs(u) < b))
                 return (~right).sum(0)
 
-            # The interval, with b = o(1) left out.
+            # The interval, with b = o(1) left out: its rows count where b < 1 + Delta_ii - |c_b|.
             wide = c + (1 - 2 * c) * t.rng.uniform(0.001, 0.999, d)
             found = violations(wide)
             cut.append(found > 0)
@@ -78,8 +79,9 @@ def thm3_srelu(t: Trial) -> None:
 
     Given   warm starts, all latents and masks, bounded noise, d = 4; biases inside the intervals of
             Assumption 3.
-    Claim   Eq. 14 of the pre-activation is the simplified expression with its noise part.
-    Fails   without the mask D_ii, and for a bias of one sign.
+    Claim   Eq. 14 of neuron i's pre-activation is D_ii [z_i (1 + Delta_ii - b_i) + r] where z_i is
+            not 0, else 0, with r = sum_{j != i} Delta_ij D_jj (z_j + eps_j) + (1 + Delta_ii) eps_i.
+    Fails   without the mask D_ii, and with -b_i also where z_i = -1.
     """
     d, size, count = 4, 0.01, min(t.draws, 60)
     w = warm(t.rng, count, d, 0.3, size)
@@ -87,6 +89,7 @@ def thm3_srelu(t: Trial) -> None:
     for r in range(count):
         z, D, noise = realisations(t.rng, d, size)
         W, b = w.online[r], w.b_online[r]
+        # Eq. 14 itself; then the expression, its part for z_i = 1 (`up`) and for z_i = -1 (`down`).
         direct = sc.symmetric_relu(*tensors((D * (z + noise)) @ W.T, b)).numpy()
         delta = W - np.eye(d)
         own, rest = np.diag(delta), delta - np.diag(np.diag(delta))
@@ -163,7 +166,8 @@ def thm3_noise(t: Trial) -> None:
             adds to it is of second order in sigma, namely (2) alpha^2 kappa sigma^2 [(1 +
             Delta^o_ii)(1 + Delta^t_ii) + alpha^2 sum Delta^o_ij Delta^t_ij]; (3) so is Gaussian
             noise's, within 0.02 of the power.
-    Fails   (1), (3) for noise along z; (2) without alpha^2, and without off-diagonals.
+    Fails   (1), (3) for noise along z, which is of first order; (2) without alpha^2, and without
+            off-diagonals.
     """
     count = min(t.draws, 10)
     w = warm(t.rng, count, 2, 0.1, 0.2)
@@ -239,9 +243,11 @@ def thm3_loss(t: Trial) -> None:
     """Symmetric-ReLU loss in closed form near the warm start (App. C.3).
 
     Given   warm starts, d = 3, all latents and masks.
-    Claim   The loss of Eq. 13 is the simplified loss, if its second sum is inside the bracket, as
-            in the printed line above it.
-    Fails   without the second sum, with one alpha^2 kappa, as typeset without the bracket.
+    Claim   The loss of Eq. 13 is 2 - 2 alpha^2 kappa sum_i [(1 + Delta^o_ii - b^o_i)(1 + Delta^t_ii
+            - b^t_i) + alpha^2 kappa sum_{j != i} Delta^o_ij Delta^t_ij], the second sum inside the
+            bracket as in the printed line above it: this and the library's against enumeration.
+    Fails   without the second sum, with one alpha^2 kappa before it, and as typeset without the
+            bracket, where alpha^2 kappa times it is added.
     """
     count = min(t.draws, 30)
     w = warm(t.rng, count, 3, 0.3)

@@ -78,7 +78,7 @@ def printed_summand(i: int, pair: tuple[Net, Net], inside: Any) -> Any:
 
 
 def two_relus(x: Any, b: Any, sign: int = -1) -> Any:
-    """ReLU(x - b) - ReLU(-x - b), Eq. 14."""
+    """ReLU(x - b) - ReLU(-x - b), Eq. 14; sign 1: the two are added, a control."""
     return sympy.Max(0, sympy.factor(x - b)) + sign * sympy.Max(0, sympy.factor(-x - b))
 
 

@@ -105,8 +105,8 @@ def thm1b(t: Trial) -> None:
             <r_i, r_j>], r_i = ReLU(W_i). (4), (5) For i.i.d. negatives (1) and (2) hold if e^tau <=
             (d - alpha)/(1 - alpha).
     Fails   (1), (4) for i.i.d. negatives at a larger tau; (1) for a linear encoder; (2) for W that
-            tie: normalised representations, signed latents, d + 1 rows, and for two columns on one
-            row; (3) for twice the bound; (5) for columns that are best at a larger tau.
+            tie: normalised representations, signed latents, d + 1 rows; (2), (5) for two columns on
+            one row; (3) for twice the bound; (5) for columns that are best at a larger tau.
     """
     cells = list(product(SIZES, *SETTINGS)) if t.draws > 20 else FEW
     n, runs = min(t.draws, 100), max(24, min(t.draws, 40))
@@ -118,6 +118,7 @@ def thm1b(t: Trial) -> None:
     excess = t.part("quantitative", 1e-13, controls=worst)
     small = t.part("i.i.d. negatives, small tau: nothing lower", 1e-12, draws=total)
     small_unique = t.part("i.i.d. negatives, small tau: only permutations", 1e-3)
+    # (5) Columns that are best at tau = 4, which are shorter than 1 behind the ReLU.
     longest = 1 - ml.best_length(3, 0.5, 4.0) ** 0.5
     small_unique.breaks("columns that are best at a larger tau", longest)
     for part in (unique, small_unique):
@@ -259,12 +260,13 @@ def _one_of_each(W: Array, alpha: float, tau: float, own: bool = False) -> float
 def eq15(t: Trial) -> None:
     """Contrastive loss of one-hot data with many negatives, in closed form (Eq. 15).
 
-    Given   members of U_>= and permutations, d = 2, 3, 4, many negatives, both readings.
-    Claim   The right side differs from the limit by a constant over W; Eq. 16 over d is Eq. 8 at
-            the batch of all other points, each once.
-    Fails   as printed, by another amount at I than at equal columns. Corrected: the mean over
-            D_2^j inside the logarithm. Controls: the other reading's pool, the anchor's point as
-            well.
+    Given   members of U_>= and permutations, d = 2, 3, 4, many negatives: any point but the
+            anchor's, or i.i.d. from the data.
+    Claim   (1) The right side differs from the limit by a constant over W. (2) Eq. 16 over d is Eq.
+            8 at the batch of all other points, each once.
+    Fails   (1) as printed, by another amount at I than at equal columns. Corrected: the mean over
+            D_2^j inside the logarithm. Controls: (1) the other reading's negatives; (2) the
+            anchor's point in the batch as well; in the proofs of both, no ReLU.
     """
     n, cells = min(t.draws, 40), list(product((2, 3, 4), (0.3, 0.5), (1.0, 5.0)))
     forms = t.both("large batches", 1e-10, controls=pooled, draws=len(cells) * (n + 2))
@@ -273,12 +275,12 @@ def eq15(t: Trial) -> None:
         W = torch.cat([*tensors(members(t.rng, n, d, True)), all_permutations(d)[:2]])
         exact = {kind: ml.contrastive(W, ml.one_hot(d), alpha, tau, kind) for kind in ml.NEGATIVES}
 
-        # As printed: how much the difference of both sides varies over W.
+        # (1) As printed: how much the difference of both sides varies over W.
         for kind in ml.NEGATIVES:
             gap = exact[kind] - printed_right_side(W, alpha, tau)
             spread[kind].append(gap.max() - gap.min())
 
-        # Corrected: the mean over D_2^j inside, over the points that may be negatives.
+        # (1) Corrected: the mean over D_2^j inside, over the points that may be negatives.
         G, eye = np.maximum(W.numpy(), 0), np.eye(d)
         G = np.swapaxes(G, -1, -2) @ G
         inside = 1 - alpha + alpha * np.exp(tau * G)  # E over D_2^j of exp, D_1^i kept
@@ -295,7 +297,7 @@ def eq15(t: Trial) -> None:
     # As printed, the better of the two readings of the negatives.
     forms.printed.add(*min(spread.values(), key=max))
 
-    # Eq. 16 over d against Eq. 8 at one batch.
+    # (2) Eq. 16 over d against Eq. 8 at one batch.
     once = t.part("the batch of all other points", 1e-12)
     for alpha, tau in product((0.3, 0.5), (1.0, 5.0)):
         (W,) = members(t.rng, 1, 3, True)

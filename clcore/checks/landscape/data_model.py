@@ -22,7 +22,7 @@ ROUNDING = 1e-12
 
 
 def _moments(d: int, beta: float, signed: bool) -> Array:
-    """E[z z^T] of i.i.d. sparse latents."""
+    """E[z z^T] of i.i.d. sparse latents, [d, d]; beta is the chance that an entry is not 0."""
     return beta * np.eye(d) if signed else beta**2 + beta * (1 - beta) * np.eye(d)
 
 
@@ -32,11 +32,13 @@ def eq1(t: Trial) -> None:
 
     Given   latents with i.i.d. coordinates, binary and signed, enumerated and drawn; dictionaries
             of orthonormal columns.
-    Claim   E[x x^T] = M E[z z^T] M^T + sigma_0^2 I with E[z z^T] in closed form, sigma_0
-            = log d/d; M^T M = I.
-    Fails   for latents of the other kind, variance log d/d, M^T z, M M^T.
+    Claim   (1) E[z z^T] is beta I for signed latents, beta^2 1 1^T + beta (1 - beta) I for binary
+            ones. (2) E[x x^T] = M E[z z^T] M^T + sigma_0^2 I, sigma_0 = log d/d: means over samples
+            are within six standard errors. (3) M^T M = I.
+    Fails   (1) for latents of the other kind; (2) for the variance log d/d, and M^T in place of M;
+            (3) for M M^T.
     """
-    # Second moments of latents, summed over all of them, are the closed form.
+    # (1) Second moments of latents, summed over all of them, are the closed form.
     latents = t.defines("latents", ROUNDING)
     for d, signed in product((2, 4, 6), (False, True)):
         beta = float(t.rng.uniform(0.05, 0.6))
@@ -53,12 +55,12 @@ def eq1(t: Trial) -> None:
             atoms = sc.dictionary(keys[0], p, d, torch.float64)
             M = atoms.numpy()
 
-            # Columns of M are orthonormal.
+            # (3) Columns of M are orthonormal.
             columns.add(np.abs(M.T @ M - np.eye(d)).max())
             if p > d:
                 columns.breaks("M M^T for M^T M", np.abs(M @ M.T - np.eye(p)).max())
 
-            # Second moments of x over samples are those of the model.
+            # (2) Second moments of x over samples are those of the model.
             z = sc.latents(keys[1], n, d, 0.3, kind, torch.float64)
             x = sc.samples(keys[2], atoms, z, sc.noise_std(d)).numpy()
             products = x[:, :, None] * x[:, None, :]
@@ -140,7 +142,7 @@ def eq3(t: Trial) -> None:
 
     Given   two independent masks, all pairs enumerated.
     Claim   E[D] = alpha I and E[D_1 A D_2] = alpha^2 A for any A.
-    Fails   for one mask for both views, 1 - alpha.
+    Fails   the second for one mask for both views; the first for 1 - alpha in place of alpha.
     """
     p, masks = 4, t.part("all masks", ROUNDING)
     for _ in range(min(t.draws, 20)):
@@ -221,7 +223,8 @@ def def2(t: Trial) -> None:
     Given   random members of U and U_>= as the library draws them.
     Claim   Columns have norm 1, entries of U_>= are not negative. Two columns with positive
             entries are never orthogonal, so that O_> is empty; proved.
-    Fails   for unit rows, members of U; for the columns of a permutation, which are not positive.
+    Fails   for unit rows; for members of U, which have negative entries; for the columns of a
+            permutation, which are orthogonal but have zeros.
     """
     norms = t.defines("unit columns", 1e-14, controls=typical, draws=4 * t.draws)
     signs = t.defines("non-negative", controls=pooled)

@@ -47,9 +47,9 @@ def _lowest_ends(t: Trial, what: str, d: int, loss) -> list[float]:
 def thm1(t: Trial) -> None:
     """Non-contrastive loss has infinitely many bad optima, contrastive loss none (Sec. 2.1).
 
-    Given   Theorem 1's setting with one-hot latents, alpha = 1/2, d = 3, 5, 10: W with two
-            neighbouring rows a column and a little of all others; for the contrastive loss the ends
-            of descents, d = 3, 5.
+    Given   Theorem 1's setting with one-hot latents, alpha = 1/2, d = 3, 5, 10: W >= 0 whose
+            columns have two large entries, in neighbouring rows, and small ones elsewhere; for the
+            contrastive loss the ends of descents, d = 3, 5.
     Claim   (1) These W have the least non-contrastive loss. (2) They are far from every
             permutation: by weights, by the Minimum of Eq. 11, by Eq. 9. (3) Their least singular
             value is not small. (4) The lowest contrastive ends are permutations.

@@ -272,6 +272,7 @@ def eq8(t: Trial) -> None:
     others = t.defines("negatives are other samples", controls=typical)
     n, p, m, B = 7, 5, 4, 4
 
+    # How many of the negatives' indices are their own anchor's.
     def repeats(index: Array):
         return (index == np.arange(n)[:, None]).sum((-2, -1))
 

@@ -54,11 +54,13 @@ def thm1b_perm(t: Trial) -> None:
     """Non-negative square matrices with orthonormal columns are permutations (App. A.1).
 
     Given   all supports of d columns on d rows, d <= 5; limits of alternating projections, d = 5.
-    Claim   Non-negative orthonormal columns have disjoint supports, d! families of one entry each;
-            limits are permutations.
-    Fails   with one row more, and for orthonormal columns of any sign.
+    Claim   (1) Non-negative orthonormal columns have disjoint supports, and d such supports on d
+            rows form d! families, of one entry each. (2) Limits whose columns are orthonormal are
+            permutations.
+    Fails   (1) with one row more, where there are more families than partial permutations; (2) for
+            two columns on one row; (1), (2) for columns of any sign.
     """
-    # Families of d supports of which no two meet, less d!.
+    # (1) Families of d supports of which no two meet, minus d!.
     supports = t.part("supports")
     supports.add(*(abs(_families(d, d) - factorial(d)) for d in (1, 2, 3, 4, 5)))
     wide = (abs(_families(d + 1, d) - factorial(d + 1)) for d in (2, 3, 4))
@@ -71,7 +73,7 @@ def thm1b_perm(t: Trial) -> None:
         at="d = 3",
     )
 
-    # From random W >= 0 to the nearest orthogonal matrix, and back to W >= 0; where columns are
+    # (2) From random W >= 0 to the nearest orthogonal matrix, and back to W >= 0; where columns are
     # orthonormal in the end, how far they are from a permutation.
     d, runs = 5, max(20, min(t.draws, 200))
     (W,) = tensors(t.rng.random((runs, d, d)))

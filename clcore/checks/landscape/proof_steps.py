@@ -79,7 +79,7 @@ def eq20(t: Trial) -> None:
             positive pair and 1 for negatives. (2) The right side, by loops over masks, is the
             library's closed form.
     Fails   (1) for columns of norm 2d, and the root of g; (2) as typeset, with traces for the
-            entries ii, or D_2 twice.
+            entries ii, or D_2 twice; in the proof, for 1 - alpha.
 
     The right side falls as g grows, so that only a smaller g can fail.
     """
@@ -129,8 +129,8 @@ def eq20(t: Trial) -> None:
 
 
 def _terms(X: sympy.MatrixBase) -> exact.Shown:
-    """Eq. 20 mask by mask, for log increases: A- / A+ of Eq. 16, by the kernel's powers X, times
-    g is at least d - 1 = 1. Anchor 0; for the other one X has other names."""
+    """Eq. 20 mask by mask, which is enough as log increases: g A- / A+ is at least d - 1 = 1, with
+    Eq. 16's A- and A+ by the kernel's powers X. Anchor 0; for the other one X has other names."""
     k, values = sy.powers(X), []
     for D1, D2, D3 in product(sy.masks(2), repeat=3):
         g = sy.T ** (D1[0] * D2[0])
@@ -151,8 +151,10 @@ def eq20_eq(t: Trial) -> None:
 
     Given   random members of U and all permutations, all masks, d = 2, 3, 4; g with the entries ii
             that Eq. 18 gives.
-    Claim   Permutations attain the bound, and no other W.
-    Fails   for other W; with g as typeset, with traces.
+    Claim   (1) Permutations attain the bound: Eq. 16 there is the right side of Eq. 20. (2) No
+            other W attains it: there Eq. 16 is larger, also at I with a column negated or repeated.
+    Fails   (1) for other W, with g as typeset, with traces, and in the proof without the ReLU; (2)
+            for permutations.
     """
     n = min(t.draws, 100)
     form, unique, least = t.part("equality", 1e-12), t.part("no other W", 1e-9, ">="), []
@@ -210,8 +212,8 @@ def eq21(t: Trial) -> None:
             surrogate loss at any W is above that at permutations by at least a bound that is 0 only
             without negative entries. (3) Surrogate and contrastive loss rise where one column of a
             permutation is negated.
-    Fails   (1) for a mask that drops i, nothing lost; (2) for 1.01 times the bound; (3) for another
-            permutation.
+    Fails   (1) for a mask that drops i, and with nothing lost; (2) for 1.01 times the bound; (3)
+            for another permutation, with no column negated, and in the proof without the ReLU.
     """
     # (1) By the mask and the layer on the left, by the column's entries on the right.
     norm = t.part("norm", 1e-14)
@@ -280,11 +282,13 @@ def thm1b_orth(t: Trial) -> None:
     """Minimisers of the contrastive loss have orthogonal columns (App. A.1).
 
     Given   members of U_>=; columns of overlap 0 to 0.5.
-    Claim   Where both masks keep, Eq. 19's quantity is <W_i, W_j>; any overlap raises both losses,
-            the more the more.
-    Fails   for a mask that drops, without negatives, 1.01 times the bound.
+    Claim   (1) Where the masks keep i and j, the similarity of Eq. 19 is <W_i, W_j>. (2) The
+            surrogate loss is above that at permutations by at least a bound that is 0 only without
+            overlaps. (3) Surrogate and contrastive loss rise with the overlap of two columns.
+    Fails   (1) for a second mask that drops j; (2) for 1.01 times the bound; (3) without negatives,
+            and in the proof for the losses in place of their slopes.
     """
-    # The similarity of the views of e_1 and e_2, under masks of which the first keeps its column.
+    # (1) The similarity of the views of e_1 and e_2, under masks of which the first keeps its own.
     keep = t.part("both masks keep", 1e-14, controls=typical)
     for d in (3, 5):
         W = members(t.rng, min(t.draws, 60), d, True)
@@ -300,9 +304,11 @@ def thm1b_orth(t: Trial) -> None:
         dropped = off_inner(0)
         keep.add(off_inner(1)).breaks("a mask that drops", dropped[dropped > 0])
     keep.proves(_both_keep(1), breaks={"a mask that drops": _both_keep(0)}, at=sy.AT)
+
+    # (2) Random members of U_>= against the bound.
     rises(t, positive=True)
 
-    # Losses of the identity with its second column leaned towards the first, by the overlap.
+    # (3) Losses of the identity with its second column leaned towards the first, by the overlap.
     steps = t.part("losses rise with the overlap", 1e-6, ">=")
     overlap = torch.tensor([0.0, 0.01, 0.1, 0.3, 0.5], dtype=torch.float64)
     for d, (alpha, tau) in product((3, 4), SETTINGS):

@@ -108,9 +108,10 @@ def eq9(t: Trial) -> None:
     Given   orthonormal columns of M, latents in {0, 1}^d.
     Claim   (1) W = P M^T recovers z; (2) relabelling latents and columns together changes nothing;
             (3) where W has unit rows and Eq. 9 holds, c = 1.
-    Fails   (1) for W in U_> and signed latents; (2) for latents alone; (3) at p > d for rows with a
-            part across the columns of M. Not for rows in their span, as all are if p = d; there
-            with one-hot latents, and for c = 0.
+    Fails   (1) for W M in U_> and signed latents; (2) for latents alone; (3) at p > d for rows with
+            a part across the columns of M, where c < 1. Corrected: rows in their span, as all are
+            if p = d. Controls: rows with a part across, one-hot latents alone, c = 0, in the proof
+            columns of M that are not orthogonal; as printed, rows of norm 1/4.
     """
     recovers, same = t.part("W = P M^T", 1e-12), t.part("relabelling", 1e-12)
     rows, span = t.part("unit rows", 1e-12), t.corrected("unit rows", 1e-12)
@@ -194,8 +195,9 @@ def eq10(t: Trial) -> None:
     """Success criterion: each neuron aligned with few dictionary columns (Eq. 10).
 
     Given   orthonormal dictionaries, p = 50, d = 10; encoders P M^T, and near it.
-    Claim   The largest product outside N_i is at most 0.02 of the least inside.
-    Fails   for entries of W M of one size, and for -P M^T.
+    Claim   With the best set N_i of columns for each row w_i, the largest |<w_i, M_j>| outside is
+            at most 0.02 (ours) of the least <w_i, M_j> inside.
+    Fails   for entries of W M of one size, and for -P M^T, as signs count.
     """
     part, (p, d) = t.defines(bound=0.02), SIZES[0]
     for _ in range(min(t.draws, 60)):
@@ -226,7 +228,8 @@ def eq11(t: Trial) -> None:
             distinct rows are best for distinct columns, (6) at m = d sqrt(2 - 2 Minimum) away in
             the worst row.
     Fails   (1) without norms; (2) for j in [m] as typeset; (3) without |.|; (4) for the mean as
-            median; (5) for a row between two columns; (6) for rows with their signs.
+            median; (5) for a row between two columns; (6) for rows with their signs; in the proofs
+            (3) without norms, (5) for columns of M that are not orthogonal.
     """
     value, columns = t.defines("value", 1e-13), t.defines("range of j")
     truths = t.part("1 at P M^T of any row scale and sign", 1e-12)

@@ -57,7 +57,8 @@ def rem15(t: Trial) -> None:
     Claim   (1) They minimise the non-contrastive loss. (2) Outputs of different latents differ.
             (3) The outputs' second moment has full rank: W's least singular value is not 0.
     Fails   (1) for i.i.d. latents, under which equal columns are lower; (2), (3) for equal columns,
-            which are minimisers too.
+            which are minimisers too; in the proofs (1), (3) for a negative entry, (2) for columns
+            of any length.
 
     Also: the outputs' effective rank, as of trained encoders, (sum of eigenvalues)^2 over the
     sum of squares; by singular values of W, and by traces of the second moment.

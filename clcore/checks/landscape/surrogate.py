@@ -61,8 +61,8 @@ def rises(t: Trial, positive: bool | None = None, overlaps: bool = True) -> None
 
 @cache
 def _rise(overlaps: bool, times: sympy.Expr) -> exact.Shown:
-    """`rise_bound` times a number in symbols, two columns, all of U: with overlaps it is the rise
-    itself."""
+    """Whether Eq. 16 rises by `times` `rise_bound` or more, in symbols, d = 2, all of U; with
+    overlaps the bound is the rise itself, so that equality is shown."""
     bound, rest = sympy.S.Zero, sympy.S.Zero
     for own in sy.IN_U.diagonal():
         alone = sympy.log(1 + 1 / own)
@@ -104,7 +104,8 @@ def eq16(t: Trial) -> None:
             permutations by at least a bound that is zero only there. (3) At the ends of descents
             neither loss is lower than at permutations, and (4) ends as low are permutations.
     Fails   (1) for 1 - alpha; (2) for 1.01 times the bound; (3), (4) for i.i.d. negatives at tau =
-            5; (4) for two columns on one row.
+            5; (4) for two columns on one row; in the proofs (1) without the ReLU, (3), (4) with an
+            excess that leaves overlaps out.
     """
     # (1) Loops against the closed form that the library uses.
     value = t.part("value, all masks", 1e-12, controls=pooled)
@@ -116,11 +117,11 @@ def eq16(t: Trial) -> None:
         other = abs(by_loops - float(ml.one_hot_surrogate(*tensors(W), 1 - alpha, tau)))
         value.breaks("1 - alpha", other)
 
-    # (2) The part "any W".
+    # (2) Random members of U, and permutations with columns negated, against the bound.
     rises(t)
 
-    # (3) The value of both losses at the ends, above that at I; (4) where it is none, how far the
-    # ends are from a permutation.
+    # (3) The value of both losses at the ends minus that at I; (4) at ends where it is 0, how far
+    # they are from a permutation.
     lower = t.part("the least value is that of permutations", 1e-12)
     gaps = t.part("minimisers are permutations", 1e-3)
     runs = max(24, min(t.draws, 60))
@@ -178,10 +179,12 @@ def thm1b_AB(t: Trial) -> None:
     """Positive and negative parts of the surrogate contrastive loss (App. A.1, after Eq. 16).
 
     Given   random W and all masks, d = 2; random similarities, d = 3, 5.
-    Claim   The log terms of Eq. 16 are log(1/(1 + A-/A+)).
-    Fails   with j = i kept in A-, and with the ratio turned round.
+    Claim   The log terms of Eq. 16 are log(1/(1 + A-/A+)), A+ = e^{tau S+} of the positive pair, A-
+            the sum of e^{tau S-} over all j != i.
+    Fails   with j = i kept in A-, and with A+/A- for the ratio.
     """
     part = t.part(bound=1e-12)
+    # All of Eq. 16 by loops over masks, in either form; then its terms at any similarities s.
     for _ in range(min(t.draws, 3)):
         alpha, tau, W = float(t.rng.uniform(0.2, 0.9)), 1.5, members(t.rng, 1, 2)[0]
         softmax, ratio = (_surrogate_by_loops(W, alpha, tau, r) for r in (False, True))

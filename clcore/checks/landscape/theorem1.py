@@ -132,7 +132,8 @@ def thm1a_ineq(t: Trial) -> None:
     Given   random members of U and U_>=, random masks of both views.
     Claim   <ReLU(W D_1 e_j), ReLU(W D_2 e_j)> = D_1,jj D_2,jj |ReLU(W_j)|^2 <= D_1,jj D_2,jj, with
             equality for W >= 0.
-    Fails   for D_1 alone, longer columns, the equality with a negative entry.
+    Fails   the first equality for D_1,jj alone; the inequality for longer columns; the last
+            equality with a negative entry.
     """
     _chain(t)
 
@@ -144,7 +145,8 @@ def eq17(t: Trial) -> None:
     Given   random members of U and U_>=, random masks of both views of a positive pair.
     Claim   <ReLU(W D_1 e_j), ReLU(W D_2 e_j)> = D_1,jj D_2,jj |ReLU(W_j)|^2 <= D_1,jj D_2,jj, with
             equality for W >= 0: the first steps of the proof of Theorem 1(a).
-    Fails   for D_1 alone, longer columns, the equality with a negative entry.
+    Fails   the first equality for D_1,jj alone; the inequality for longer columns; the last
+            equality with a negative entry.
     """
     _chain(t)
 
@@ -154,9 +156,10 @@ def thm1a_sum(t: Trial) -> None:
     """Non-contrastive loss of one-hot data as a sum over basis vectors (App. A.1, first display).
 
     Given   members of U and U_>=, one-hot latents, d = 2, 3.
-    Claim   L is 1/d times the printed sum; what maximises every summand has unit columns and the
-            least loss: the sum belongs behind the argmax, as the proof ends with.
-    Fails   without 1/d, for a maximiser of one summand, for a sum of argmaxes as typeset.
+    Claim   (1) L is 1/d times the printed sum. (2) What maximises every summand has unit columns
+            and the least loss: the sum belongs behind the argmax, as the proof ends with.
+    Fails   (1) without 1/d; (2) for a maximiser of one summand, and for a sum of argmaxes as
+            typeset.
     """
     n = min(t.draws, 100)
     scale = t.part("first equality", 1e-12)
@@ -167,7 +170,8 @@ def thm1a_sum(t: Trial) -> None:
         printed = 2 * d - 2 * loops(W, alpha)
         scale.add(np.abs(L - printed / d))
         scale.breaks("without 1/d", np.abs(L - printed))
-        each = unit(t.rng.standard_normal((d, n, d, d)))  # one maximiser a summand
+        # each[j] maximises summand j, by a column j >= 0, and not summand j - 1; together all.
+        each = unit(t.rng.standard_normal((d, n, d, d)))
         together = np.empty((n, d, d))
         for j in range(d):
             each[j, :, :, j] = together[:, :, j] = np.abs(each[j, :, :, j])
