@@ -149,7 +149,7 @@ def lem1(t: Trial) -> None:
             slopes = torch.autograd.grad(dl.energy(theta, X).sum(), theta)
             gradient = np.concatenate([s.flatten(1) for s in slopes], 1)
             half.add(relative(gradient / 2, descent))
-            half.breaks("the gradient of E itself", relative(2 * eq11, descent))
+            half.breaks("the gradient of E itself", relative(gradient, descent))
 
             # (3) Against the sum over samples in Eq. 38.
             printed, negated, first_views = _eq38(weights, x, x2, phi, psi, descent)

@@ -73,8 +73,8 @@ def eq6(t: Trial) -> None:
             N = 8.
     Claim   (1) alpha_ij = exp(-d_ij/tau) / sum_j exp(-d_ij/tau): the softmax against Eq. 4 with
             slopes by complex steps, and the library's. (2) Rows sum to 1. (3) Other second views,
-            which change d_i alone, change nothing. (4) In a row a closer pair weighs more. All
-            proved at N = 3.
+            which change d_i alone, change nothing. (4) In a row a closer pair weighs more. (1) to
+            (3) proved at N = 3, (4) at N = 4.
     Fails   (1) for 2 tau; (1) to (3) at eps = 1, where rows sum to less and d_i counts; (4) for
             linear psi, which favours no pair, and in the proof with the order turned round.
     """
@@ -119,7 +119,7 @@ def eq6(t: Trial) -> None:
     order.proves(
         exact.positive(lead, e * w / (e * (1 + w) + e + rest)),
         breaks={"far pairs first": exact.positive(-lead, -e * w / (e * (1 + w) + e + rest))},
-        at="N = 3",
+        at="N = 4",
     )
 
 

@@ -146,7 +146,7 @@ def eq103(t: Trial) -> None:
 
     # Pairs whose cosine is near the edge, on either side.
     cosine = np.maximum(edge, -1)
-    cosine = cosine + np.where(rng.random(n) < 0.5, 1, -1) * 10.0 ** rng.uniform(-6, 0)
+    cosine = cosine + np.where(rng.random(n) < 0.5, 1, -1) * 10.0 ** rng.uniform(-6, 0, n)
     cosine = np.clip(cosine, -1, 1)
     w0 = start(rng, rng.uniform(-1, 1, n), 4)
     side = unit(tangent(w0, start(rng, rng.uniform(-1, 1, n), 4)))
