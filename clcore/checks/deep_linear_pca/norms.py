@@ -51,8 +51,8 @@ def _loss_gradient(
     bias: Sequence[Tensor] = (),
     penalty: float = 0.0,
 ) -> tuple[Tensor, ...]:
-    """dLoss/dW_l of a smooth random loss of the outputs; `norm` acts on layer `at` (1..L), and
-    `penalty` times the squares of that layer's outputs is added."""
+    """dLoss/dW_l of a fixed smooth loss of the outputs, without symmetry; `norm` acts on layer `at`
+    (1..L), and `penalty` times the squares of that layer's outputs is added."""
     theta = [w.clone().requires_grad_() for w in weights]
     f, squares = x, x.new_zeros(())
     for layer, (w, act) in enumerate(zip(theta, acts, strict=True), 1):
@@ -89,7 +89,7 @@ def lem2(t: Trial) -> None:
     """ℓ2 normalisation and LayerNorm conserve the weight norms below (Lemma 2).
 
     Given   linear, ReLU and leaky ReLU nets of four layers without biases, an l2 or LayerNorm
-            layer after the third or fourth; a smooth random loss.
+            layer after the third or fourth; one smooth loss without symmetry.
     Claim   <W_l, dLoss/dW_l> = 0 for every layer below, so |W_l|_F is conserved: by autograd at
             random weights, and along Runge-Kutta paths of the gradient flow (linear nets).
     Fails   for layers above the normalisation, with biases, with tanh, with eps = 0.1 in

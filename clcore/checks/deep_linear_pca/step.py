@@ -34,7 +34,8 @@ def eq44(t: Trial) -> None:
             vector of W_{>1}; random symmetric X with top eigenvector v_0.
     Claim   (1) Some of 100 random pushes of 0.001 raises |W_{>1} u| for the same u. (2) With W_1 =
             u v_0^T kept, the energy after a push is lambda_max |W'_{>1} u|^2, by products of
-            weights. (3) A push also leaves W_{>1} = 0, whose top eigenvalue is distinct if n_1 = 1.
+            weights. (3) A push also gets away from W_{>1} = 0, whose top eigenvalue is distinct if
+            n_1 = 1.
     Fails   (1) for aligned-rank-1 upper layers, which nothing raises; (2) for W_1 along the second
             eigenvector; (3) not pushed.
     """

@@ -30,7 +30,8 @@ def def4(t: Trial) -> None:
     """Symmetric Bernoulli latents (Assumption 1).
 
     Given   kappa in [0.05, 0.9], all values of z enumerated.
-    Claim   E z = 0, E z_i z_j = kappa 1[i = j], E z_i^2 z_j^2 = kappa^2.
+    Claim   E z = 0, E z_i z_j = kappa 1[i = j], E z_i^2 z_j^2 = kappa^2 for i
+            != j.
     Fails   for binary latents, whose mean is not 0, and for latents with one sign for all entries,
             where E z_i z_j is not 0.
     """

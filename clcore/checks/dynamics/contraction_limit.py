@@ -25,7 +25,7 @@ def lem1(t: Trial) -> None:
     Claim   The update, by the lemma's loop over 250 steps and by the library, ends at the limit
             (1, a, ..., a)/sqrt(1 + (d-1)a^2).
     Fails   for steps of the other sign, with |a| for a^2 in the limit, and for the start opposite
-            to it, which stays opposite.
+            to it, which steps of 0.5 leave there.
     """
     part = t.part("", 1e-12, controls=pooled, draws=t.draws * len(DIMENSIONS))
     for d in DIMENSIONS:

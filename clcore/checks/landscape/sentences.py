@@ -127,7 +127,8 @@ def _proves_no_collapse(minimal: Part, apart: Part, rank: Part) -> None:
 
 
 def _share_bad(W: Array) -> float:
-    """The share of W that have full rank and a column that no row matches to 0.9."""
+    """The share of W that have full rank and miss a column of M = I: no row of W has a cosine of
+    0.9 or more with it."""
     rows = W / np.linalg.norm(W, axis=-1, keepdims=True)
     good = rows.max(-2).min(-1) >= 0.9
     full = np.linalg.svd(W, compute_uv=False)[:, -1] > 1e-6
@@ -138,9 +139,10 @@ def _share_bad(W: Array) -> float:
 def rem18(t: Trial) -> None:
     """Most global minima of the non-contrastive loss are bad but not collapsed (Abstract).
 
-    Given   members of U_>= by its uniform measure, d = 3, 5, 10; members of U at d = 2.
-    Claim   (1) At least half of the minimisers have full rank and a column that no row matches to
-            0.9. (2) Minimisers are 2^(-d^2) of U.
+    Given   W in U_>= (unit columns, no entry negative) by its uniform measure, d = 3, 5, 10; W in
+            U (unit columns) at d = 2.
+    Claim   (1) At least half of the minimisers have full rank and miss a column of the truth M = I:
+            no row of W has a cosine of 0.9 with it. (2) Minimisers are 2^(-d^2) of U.
     Fails   (1) for minimisers near a permutation; (2) for 2^-d.
     """
     n = 500 * max(t.draws, 4)
@@ -210,8 +212,8 @@ def rem13(t: Trial) -> None:
 
     Given   one-hot latents, M = I, random masks (Theorem 1's setting), d = 10; projected gradient
             descent by our rule, hence partial, from 200 random starts.
-    Claim   Most ends of NCL are minimisers with a column that no row matches to 0.9; most ends of
-            CL are permutations.
+    Claim   Most ends of NCL are minimisers that miss a column of M, with which no row has a cosine
+            of 0.9; most ends of CL are permutations.
     Fails   for permutations as NCL's ends, and for the starts, not trained.
 
     Trained nets: `sparse_runs.remarks.rem13`.
@@ -224,7 +226,7 @@ def rem13(t: Trial) -> None:
     found = part("Theorem 1's setting: CL ends at permutations")
 
     def share_bad(W: Tensor) -> float:
-        """Optimal within 1e-6, with a column of the truth that no row matches to 0.9."""
+        """The share that is optimal within 1e-6 and misses a column of M, as above."""
         least = ml.one_hot_non_contrastive(eye, alpha)
         scores = (W / W.norm(dim=-1, keepdim=True)).abs().amax(-2).amin(-1)
         low = ml.one_hot_non_contrastive(W, alpha) < least + 1e-6

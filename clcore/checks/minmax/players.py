@@ -121,7 +121,7 @@ def lem6(t: Trial) -> None:
     Fails   for 2 tau in the exponent, without 1/tau, for phi' at x0/2; Eq. 99 as typeset, with
             +mu; in the application for tau or phi that is not doubled.
     """
-    # The lemma itself; r_H carries 2 tau, so the lemma's tau is half of it.
+    # The lemma itself; the solver's r_H is 2 tau H, so it is given half of the lemma's tau.
     sizes = (2, 3, 5, 10)
     count = t.share(len(sizes))
     lemma = t.part("lemma", 1e-6, controls=pooled, draws=count * len(sizes))
@@ -175,7 +175,7 @@ def lem6(t: Trial) -> None:
             return np.maximum(relative(weights, alpha), relative(x0 * slope / t, mass))
 
         application.add(error(2 * tau, 2))
-        application.breaks("tau not doubled", error(tau, 1))
+        application.breaks("tau not doubled", error(tau, 2))
         application.breaks("phi not doubled", error(2 * tau, 1))
 
 

@@ -253,7 +253,8 @@ def eq143(t: Trial) -> None:
     """Strength of the global modulation of a receptive field (Eqs. 142-143).
 
     Given   random d_k, b_k, p_0 p_1, tied d_k too, b_k* != 0 at the largest; s, lambda: the top
-            eigenvector and eigenvalue of diag(d) + p_0 p_1 b b^T, s by numpy.
+            eigenvector and eigenvalue of diag(d) + p_0 p_1 b b^T, s by numpy; Z = |(b_k/(d_k
+            - lambda))_k|.
     Claim   delta_k = p_0 p_1/(Z^2 (lambda - d_k)) sum_{k' != k} b_k'^2/(lambda - d_k') is the pull
             of the other fields, p_0 p_1 s_k sum_{k' != k} s_k' b_k'/b_k, and not negative.
     Fails   for its own field in the sum, without 1/Z^2, for the bottom eigenvector.
