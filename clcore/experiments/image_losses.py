@@ -127,8 +127,8 @@ def near_weights(
     inter: Float[Tensor, "n n"], tau: Scalar = 0.5, gamma: Scalar = 2.0
 ) -> Float[Tensor, "n n"]:
     """alpha_ij = (d_ij + tau)^-gamma, the inverse weights of acl's released program: rows of any
-    sum, not the minimiser for r_gamma. Its d may be any multiple of the squared distance; here half
-    of it, as in acl Eq. 1. Errors: tau <= 0, gamma <= 0."""
+    sum, not the minimiser for r_gamma. d is half the squared distance, as in acl Eq. 1: the
+    program's one minus the cosine. Errors: tau <= 0, gamma <= 0."""
     require_temperature(tau)
     require_above("gamma", gamma, 0, "a pair that is near weighs more")
     return off_diagonal((inter + tau) ** -gamma, 0.0)
@@ -190,7 +190,7 @@ LOSSES: Mapping[str, Loss] = MappingProxyType(
         "inverse": _acl("P_g + r_gamma", "inverse"),
         "square": _acl("P_g + r_s", "square"),
         "direct": _acl("P_g + direct-alpha", "direct"),
-        "direct-4": _acl("P_g + direct-alpha, as released", "direct", p=4.0),
+        "direct-4": _acl("P_g + direct-alpha, p = 4", "direct", p=4.0),
         "inverse-released": Loss(
             "P_g + r_gamma, as released", _both(_released_inverse), VARIANTS["inverse"]
         ),
@@ -208,9 +208,10 @@ LOSSES: Mapping[str, Loss] = MappingProxyType(
 )
 """Six rows of acl Table 2, then ddn's, with the papers' settings.
 
-"as released": where the authors' program differs from the paper. Its direct weights raise the
-squared distance to a power, so that exponent 2 is p = 4; its inverse weights are `near_weights`;
-its beta multiplies r_+ / tau; its exact loss takes the weights at the views ("exact-views").
+"as released": where the authors' program differs from the paper. Its inverse weights are
+`near_weights`; its beta multiplies r_+ / tau; its exact loss takes the weights at the views
+("exact-views"). Its direct weights are the paper's: exponent 2 of one minus the cosine, which is
+half the squared distance. Its README calls that p = 4; "direct-4" is p = 4 in the paper's formula.
 
 "nce" and "exact" differ in two things: where the weights are taken (at the views, or at the
 un-augmented images) and whether the negatives of an anchor share its weight. "exact-shared" differs

@@ -26,7 +26,7 @@ NAMES = {
     "inverse": "inverse, γ = 2",
     "square": "square",
     "direct": "direct, p = 2",
-    "direct-4": "direct, p = 4 (program)",
+    "direct-4": "direct, p = 4",
     "inverse-released": "inverse (program)",
 }
 """What notes call our losses."""
