@@ -135,7 +135,7 @@ def test_leads_and_slopes_of_figure_10(setting, name):
     (group,) = (g for k, g in findings.known()["nl/fig10"]["open"]["varied"].items() if "Rate" in k)
     lead, slope = (ours - quadratic).to_numpy().mean(), tables.slope(ours)
     said = group[f"0.002 with {setting}"]
-    assert f"ahead by {lead:.2f} in the mean and rises ({slope:.3f})" in said
+    assert f"ahead by {lead:.2f} on average and rises ({slope:.3f})" in said
 
 
 @pytest.mark.parametrize(

@@ -170,8 +170,8 @@ def lem12(t: Trial) -> None:
             with J = 0 made by hand; v' = W_{l-1} ... W_1 u, u the top input direction.
     Claim   All ends have J = 1 and are aligned-uniform, rows w_k of W_l are multiples of v'
             (Eq. 124), so that W_l = v_l v_{l-1}^T, and J = 0 is left by a random move of 0.01. In
-            the proof, every diagonal element n_l <w_k, v'/|v'|>^2 of Lambda at a critical point of
-            Eq. 123 is 1.
+            the proof, every diagonal element n_l (w_k^T v')^2/|v'|^2 of Lambda at a critical point
+            of Eq. 123 is 1.
     Fails   that step of the proof: a row across v' is critical, of element 0, and not zero.
             Corrected: at a maximum. Controls: the starts, before the ascent, v_l v_l^T as typeset
             (a misprint), J = 0 not moved, rows at random, the critical point.
