@@ -96,7 +96,9 @@ def eq2(t: Trial) -> None:
         # L_simp and L_tri, of one.
         positive, negatives = _distances(t.rng, t.draws, 1)
         both = ref.tensors(positive, negatives)
-        losses.add(absolute(anchors.simple(*both), positive - negatives[:, 0]))
+        simple = anchors.simple(*both)
+        losses.add(absolute(simple, positive - negatives[:, 0]))
+        losses.breaks(doubled, absolute(simple, negatives[:, 0] - positive))
         for margin in MARGINS:
             expected = _tri(positive, negatives, tau, margin)
             losses.add(absolute(anchors.soft_triplet(*both, tau, margin), expected))

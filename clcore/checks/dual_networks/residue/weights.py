@@ -162,11 +162,13 @@ def eq7(t: Trial) -> None:
             single.breaks(f"the {name} loss itself", relative(claimed, loss, 1e-6))
 
             # With two it is twice that.
-            of_two_negatives = descent(at, _sum_of(at, case, 2))
-            several.add(relative(2 * claimed, of_two_negatives, 1e-6))
-            once = relative(claimed, of_two_negatives, 1e-6)
-            several.breaks("the operator once", once, by=typical)
-            several.breaks("xi of the views", of_views).breaks("no StopGrad", moving)
+            of_two, of_views, moving = (
+                descent(at, _sum_of(at, case, 2, what)) for what in ("", "views", "samples")
+            )
+            several.add(relative(2 * claimed, of_two, 1e-6))
+            several.breaks("the operator once", relative(claimed, of_two, 1e-6), by=typical)
+            several.breaks("xi of the views", relative(2 * claimed, of_views, 1e-6))
+            several.breaks("no StopGrad", relative(2 * claimed, moving, 1e-6))
 
             # Both tied towers give twice one's.
             towers.add(relative(both, 2 * one, 1e-6))

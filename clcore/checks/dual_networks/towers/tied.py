@@ -114,17 +114,20 @@ def _populations(t: Trial, count: int) -> None:
         leading.add(relative(held_of_both, 2 * held, 1e-6))
         leading.breaks(name, relative(two, 2 * one, 1e-6))
 
-    # InfoNCE and triplet: twice V^xi/2 and theta of both towers, which is the rest of the library's
-    # operator, against complex steps.
+    # InfoNCE and triplet: the library's operator of both towers, against complex steps. It is not
+    # twice V^xi/2 with one tower's theta, nor with twice that.
     name = "population, InfoNCE and triplet, with another residue"
     other = t.part(name, 1e-8, controls=pooled, draws=2 * draws)
     for _, at, case, _, two in moved:
         xi = pair_weights(at, case)
         main, theta = (A.numpy() for A in (weighted(at, xi), residue(at, case, xi)))
-        theta_of_both = operator(at, case, tied=True).numpy() - 2 * main
         right, once, twice = (
-            relative(at.times(2 * main + rest), two, 1e-6)
-            for rest in (theta_of_both, theta, 2 * theta)
+            relative(at.times(op), two, 1e-6)
+            for op in (
+                operator(at, case, tied=True).numpy(),
+                2 * main + theta,
+                2 * main + 2 * theta,
+            )
         )
         other.add(right).breaks("theta once", once).breaks("theta doubled", twice)
     off = [dw.off_line(one, two) for name, _, _, one, two in moved if name == "InfoNCE"]

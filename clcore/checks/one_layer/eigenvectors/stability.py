@@ -93,7 +93,7 @@ def _family(t: Trial, share: float, power: float | None = None) -> tuple:
 
 def _growth(A: Callable[[Array], Array], w: Array, v: Array) -> Array:
     """Growth per step of the distance from w along the flow of Eq. 7 from v."""
-    far, near = (np.linalg.norm(x - w, axis=-1) for x in (jumps.euler(A, v, 0.5, 399), v))
+    far, near = (np.linalg.norm(x - w, axis=-1) for x in (jumps.euler(A, v, 0.5, 400), v))
     return (far / near) ** (1 / 400) - 1
 
 
