@@ -32,7 +32,7 @@ def test_a_check_is_run_at_every_seed(monkeypatch, tmp_path):
         "    t.part('odd', 0.5).add(float(t.seed % 2)).breaks('more', 2.0).says()\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    place = registry.Place(("acl/eq2",), "draws", "eq2", tmp_path / "checks_of_a_seed.py", 3, 5)
+    place = registry.Place(("acl/eq2",), "draws", "eq2", tmp_path / "checks_of_a_seed.py", 3, 5, "")
     monkeypatch.setattr(registry.Place, "module", "checks_of_a_seed")
     monkeypatch.setattr(registry, "places", lambda: [place])
     kept = []
@@ -79,7 +79,7 @@ def test_a_correction_is_tried_until_it_has_had_its_inputs(monkeypatch, tmp_path
     found = fuzz.tried("checks_of_a_form", "eq2", inputs=14, draws=4, seconds=60.0)
     assert found[form] == {"inputs": 4 + 8 + 14, "failed": {3: "1, bound 0.5, 14 draws"}}
     monkeypatch.setattr(fuzz, "LITTLE", 0)
-    place = registry.Place(("acl/eq2",), "draws", "eq2", tmp_path / "checks_of_a_form.py", 3, 5)
+    place = registry.Place(("acl/eq2",), "draws", "eq2", tmp_path / "checks_of_a_form.py", 3, 5, "")
     monkeypatch.setattr(registry.Place, "module", "checks_of_a_form")
     monkeypatch.setattr(registry, "places", lambda: [place])
     kept = []

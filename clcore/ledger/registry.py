@@ -14,7 +14,8 @@ from clcore.ledger.printed import LedgerError, claim, claims
 
 @dataclass(frozen=True)
 class Place:
-    """A function that checks claims: where it stands, and whether it takes draws or runs."""
+    """A function that checks claims: where it stands, whether it takes draws or runs, and its
+    lines, with what marks it, as they were when the file was read."""
 
     claims: tuple[str, ...]
     on: str
@@ -22,6 +23,7 @@ class Place:
     file: Path
     first: int
     last: int
+    source: str
 
     @property
     def module(self) -> str:
@@ -32,11 +34,6 @@ class Place:
     def path(self) -> str:
         """The file, from the root of the repository."""
         return self.file.relative_to(_paths.root()).as_posix()
-
-    def source(self) -> str:
-        """The lines of the function, with what marks it."""
-        lines = self.file.read_text(encoding="utf-8").splitlines()
-        return "\n".join(lines[self.first - 1 : self.last]) + "\n"
 
     def function(self) -> Callable:
         """The check itself (this imports its module)."""
@@ -51,7 +48,7 @@ def _decorators(node: ast.FunctionDef) -> list[ast.Call]:
     ]
 
 
-def _place(node: ast.FunctionDef, mark: ast.Call, file: Path) -> Place:
+def _place(node: ast.FunctionDef, mark: ast.Call, file: Path, text: str) -> Place:
     where = f"{_paths.shown(file)}:{node.lineno} {node.name}"
     given: dict[str, object] = {}
     try:
@@ -70,7 +67,9 @@ def _place(node: ast.FunctionDef, mark: ast.Call, file: Path) -> Place:
         except LedgerError as error:
             raise LedgerError(f"{where}: {error}") from None
     first = min(d.lineno for d in node.decorator_list)
-    return Place(ids, str(on), node.name, file, first, node.end_lineno or node.lineno)
+    last = node.end_lineno or node.lineno
+    source = "\n".join(text.splitlines()[first - 1 : last]) + "\n"
+    return Place(ids, str(on), node.name, file, first, last, source)
 
 
 @cache
@@ -84,7 +83,7 @@ def _marked(file: Path, text: str) -> tuple[Place, ...]:
             "from the source"
         ) from None
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    return tuple(_place(node, mark, file) for node in functions for mark in _decorators(node))
+    return tuple(_place(node, mark, file, text) for node in functions for mark in _decorators(node))
 
 
 def _texts(folder: Path) -> tuple[tuple[Path, str], ...]:

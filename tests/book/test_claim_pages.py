@@ -138,7 +138,7 @@ def test_the_page_says_what_was_given_claimed_and_broken_with_the_lines_that_did
         assert words in html.partition(f"<dt>{name}</dt><dd>")[2].partition("</dd>")[0]
     shown = html.partition('aria-label="The check">')[2].partition("</div>")[0]
     (place,) = registry.of("nl/thm4")
-    assert Markup(shown).striptags() == " ".join(place.source().split())
+    assert Markup(shown).striptags() == " ".join(place.source.split())
     assert html.index("<dt>Given</dt>") > html.index('class="cl-answer"')
     assert "<dt>Refuted</dt>" in claim_page(row(id="ncl/rem5"))
 

@@ -89,7 +89,7 @@ def shown(tmp_path, monkeypatch):
     monkeypatch.setattr(paragraphs, "reached", lambda place: [*made.values()])
     for module in (paragraphs, holders):
         monkeypatch.setattr(module, "named", lambda of, node: made.get(getattr(node, "id", "")))
-    place = registry.Place(("acl/thm1",), "runs", "check", file, 4, 42)
+    place = registry.Place(("acl/thm1",), "runs", "check", file, 4, 42, "")
     return lambda name: [one.text.splitlines()[0] for one in paragraphs.of_part(place, name)]
 
 

@@ -46,8 +46,15 @@ def test_marked_functions_are_found_with_their_lines(folder):
         "a.py",
     )
     assert (second.claims, second.on) == (("acl/tab2a", "acl/num14"), "runs")
-    assert first.source().startswith('@check("acl/thm1")\ndef thm1')
-    assert first.source().endswith("return 1\n") and first.first == 2
+    assert first.source.startswith('@check("acl/thm1")\ndef thm1')
+    assert first.source.endswith("return 1\n") and first.first == 2
+
+
+def test_the_lines_are_those_that_were_read_though_the_file_has_changed_since(folder):
+    put(folder, "a.py", ONE)
+    first, _ = registry.scan(folder)
+    put(folder, "a.py", "a = (\n" + ONE)
+    assert first.source.startswith('@check("acl/thm1")') and first.source.endswith("return 1\n")
 
 
 def test_a_claim_checked_twice_names_both_places(folder):
@@ -88,7 +95,7 @@ def test_a_function_begins_with_the_first_of_its_decorators(folder):
     put(folder, "a.py", '@one\n@check("acl/thm1")\n@two("x")\ndef f(t):\n    pass\n')
     (place,) = registry.scan(folder)
     assert (place.first, place.last) == (1, 5)
-    assert place.source().startswith('@one\n@check("acl/thm1")\n@two')
+    assert place.source.startswith('@one\n@check("acl/thm1")\n@two')
 
 
 def test_checks_stand_in_a_folder_of_their_own(write):
@@ -175,9 +182,9 @@ def test_cells_of_code_that_write_an_id_out_are_told_with_their_number(write):
 
 def test_every_place_of_the_repository_is_what_it_says():
     for place in registry.places():
-        ast.parse(place.source())
-        assert place.source().startswith("@check")
-        assert place.claims[0] in place.source()
+        ast.parse(place.source)
+        assert place.source.startswith("@check")
+        assert place.claims[0] in place.source
 
 
 def test_a_claim_is_found_by_itself_as_among_all():

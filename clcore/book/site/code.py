@@ -65,7 +65,7 @@ def tested(claim_id: str) -> list[dict[str, Any]]:
     found, paper = [], claim_id.split("/")[0]
     for place in registry.of(claim_id):
         said = statements.of(place)
-        source = place.source()
+        source = place.source
         found.append(
             {
                 "address": f"{page_of(place.file)}#{row_id(claim_id)}",

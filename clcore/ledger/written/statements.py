@@ -78,7 +78,7 @@ def _blocks(body: str, names: tuple[str, ...]) -> dict[str, str]:
 def of(place: Place) -> Statement:
     """The statement of a check, read from its source: nothing is imported. Raises LedgerError that
     begins with file, line and name for what `statement` refuses, and for no docstring at all."""
-    (function,) = ast.parse(place.source()).body
+    (function,) = ast.parse(place.source).body
     assert isinstance(function, ast.FunctionDef)
     titles = [claim(i)["title"] for i in place.claims]
     try:
