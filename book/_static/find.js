@@ -47,13 +47,18 @@
       phrases.push(canonical(phrase));
       return " ";
     });
-    const words = canonical(rest.replace(/["“”„]/g, " ")).trim().split(" ").filter(Boolean);
+    const defines = DEFINES.exec(rest);
+    const plain = (defines?.[1] ?? rest).replace(/["“”„]/g, " ");
+    const words = canonical(plain).trim().split(" ").filter(Boolean);
     const whole = canonical(query);
     const few = words.filter((word) => !SMALL.has(word));
     const hard = few.filter((word) => !SOFT.has(word));
     const soft = hard.length ? few.filter((word) => SOFT.has(word)) : [];
-    return { phrases: phrases.filter((p) => p.trim()), words: hard.length ? hard : few.length ? few : words, soft, whole };
+    const sought = hard.length ? hard : few.length ? few : words;
+    return { phrases: phrases.filter((p) => p.trim()), words: sought, soft, whole, defines: Boolean(defines) };
   }
+  // "What does depends mean" asks for a word of the glossary; mean is no average there.
+  const DEFINES = /^\s*what (?:do|does) (?:the |an? )?(.+?) mean\W*$/i;
   const SMALL = new Set(
     "a all always an and any are as at be by cannot did do does ever for from get give has have how i if in into is it its of on or our say said says that the their there this to true was we were what when where which who why with would can my paper"
       .split(" "),
@@ -144,6 +149,7 @@
     for (const word of soft) sum += most(fields, word, Object.keys(WEIGHTS));
     if (lacking && meant(one, wanted)) sum += words.some((word) => fields.spot === ` ${word} `) ? 60 : 30;
     if (paper) sum *= entry.kind === "claim" ? 2 : 0.5;
+    if (wanted.defines && entry.kind === "term") sum *= 4;
     if (APART.test(entry.address)) sum *= 0.4;
     return sum * ({ claim: 1.15, term: 1.05, page: 1.1 }[entry.kind] ?? 1);
   }

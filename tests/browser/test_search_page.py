@@ -46,6 +46,12 @@ ERRANDS = {
     "does depth help": "chapters/2-deep-linear-pca.html#depth-buys-a-plateau",
     "do I need a predictor": "claims/ncl-rem6.html",
     "what happens at low temperature": "book/glossary.html#term-temperature",
+    "which claims are refuted": "book/errata.html",
+    "which theorems are wrong": "book/errata.html",
+    "how many seeds": "book/judging.html",
+    "what does depends mean": "book/glossary.html#term-verdict",
+    "what does contrastive covariance mean": "book/glossary.html#term-contrastive-covariance",
+    "what does the temperature mean": "book/glossary.html#term-temperature",
     # What the papers do not treat.
     "is EMA covered": "book/outside.html#is-a-momentum-encoder",
     "does a momentum encoder matter": "book/outside.html#is-a-momentum-encoder",
