@@ -288,7 +288,8 @@ def _several(t: Trial) -> None:
         x, X = rings.vectors(bias), rings.windows(d, bias)
         signed = np.array([1.0, -1.0, -1.0, 1.0])[:, None] * x
 
-        # The operator's largest entry, of all such starts and of those with a pattern left closed.
+        # The operator's largest entry, of all such starts; of those that leave a pattern closed
+        # which can open.
         many = np.flatnonzero(open_.sum(1) >= 2)[: 20 * t.draws]
         size = np.abs(rings.operator(w[many], X)).max((1, 2))
         printed.add(size).fails_by(np.abs(open_[many] @ signed).max(1) ** 2 / (4 * d * d))

@@ -199,7 +199,7 @@ def thm6(t: Trial) -> None:
             # Its direction: how far it is from the nearest multiple of a a^T.
             shape.add(_off_multiple(exact, a))
             bare = tr.selective(w, mu)[0]
-            # Where signs of the s_k^2 rho differ, 0 too; one rho of all would only be a factor.
+            # Draws where the signs of s_k^2 rho differ: one rho for all would only be a factor.
             turned = np.ptp(np.sign(bare * a), -1) > 0
             shape.breaks("polarities left out of a", _off_multiple(exact, bare)[turned])
 

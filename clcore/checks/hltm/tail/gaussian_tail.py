@@ -184,8 +184,8 @@ def eq115(t: Trial) -> None:
             = 1/r(y) - y; the probability by quadrature.
     Claim   R(y_0, M) >= (1 - gamma^2) max[r(k1) r(k2 + gamma e(k1)), r(k2) r(k1 + gamma e(k2))], r
             the Mills ratio.
-    Fails   for sqrt(1 - gamma^2) in place of 1 - gamma^2, and for correlation +gamma in the
-            arguments.
+    Fails   for sqrt(1 - gamma^2) in place of 1 - gamma^2, and for -gamma e in place of gamma e
+            (Steck's rho taken as gamma there).
     """
     _, gamma = settings(t.rng, t.draws)
     h = t.rng.uniform(0.3, 4, len(gamma))

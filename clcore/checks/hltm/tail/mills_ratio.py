@@ -151,8 +151,8 @@ def eq126(t: Trial) -> None:
     Claim   R^ ~ 1/(k1 k2) = (1 - gamma^2)/(gamma c), k1 = sqrt(c/(1 - gamma^2)), k2 = gamma k1:
             k2^2 |ratio - 1| stays bounded (by 4); near gamma = 0 R^ hardly changes, and the
             asymptote blows up.
-    Fails   for 1/(k1 k2) without gamma; the asymptote without a factor 1 + gamma or for half of it;
-            the blow-up at gamma = 0.99.
+    Fails   for (1 - gamma^2)/c in place of 1/(k1 k2); the asymptote without a factor 1 + gamma or
+            for half of it; the blow-up at gamma = 0.99.
     """
     c = 10 ** t.rng.uniform(1, 6, t.draws)
     gamma = np.concatenate([[0.99], 1 - 10 ** t.rng.uniform(-4, -0.3, t.draws - 1)])
