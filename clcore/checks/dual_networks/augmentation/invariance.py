@@ -155,7 +155,8 @@ def ex3(t: Trial) -> None:
             0) times in 101; OP_1 = u u^T/(4 d^2), u = x_11 + x_00 - x_01 - x_10, for any vectors
             x_p; of raw pixels u = 0, so OP_1 = 0. Counts by the windows, OP by the library; all
             proved.
-    Fails   for the objects swapped, for 1/(2 d^2); u = 0 for a ReLU neuron.
+    Fails   for the objects swapped, for 1/(2 d^2); u = 0 for a ReLU neuron (in the proof for
+            positions that are not uniform).
     """
     sizes = _sizes(t.draws)
     counts = t.part("counts", 0, measured=total, controls=total, draws=len(sizes))

@@ -271,7 +271,7 @@ def eq152(t: Trial) -> None:
             for every node; and v_j(1) >= sigma_w sqrt(c/(2n) sum rho^2 s^2) for those that meet
             the event. v_j by enumeration.
     Fails   the norms for A- the heavier; Jensen for v_j(0) or half of v_j(1), or |.| in place of
-            the ReLU; the activation for nodes that miss the event.
+            the ReLU (in the proof min for max); the activation for nodes that miss the event.
     """
     # |u+|^2 >= sum over A+ of a_k^2 >= sum_k rho^2 s_k^2/2.
     norms = t.part("norms", 1e-12, controls=pooled)

@@ -71,7 +71,7 @@ def lem3(t: Trial) -> None:
             linear, ReLU, leaky ReLU, tanh, affine, of known Lipschitz constant L.
     Claim   V[phi(x)] <= L^2 V[x], with equality for affine phi.
     Fails   for L in place of L^2, at affine phi with L > 1; for phi with a jump, which has no L;
-            equality for the ReLU.
+            equality for the ReLU (in the proof for a quadratic phi).
     """
     bound = t.part("bound", 1 + 1e-9)
     tight = t.part("tight", 1e-9, controls=pooled)
@@ -203,7 +203,8 @@ def lem5(t: Trial) -> None:
     Claim   0 <= E[psi(x)] - psi(E x) <= sd(x), with the pointwise step psi(x) - psi(mu) <= |x
             - mu|.
     Fails   at least 0: for a concave function; the bound for 0.49 sd (two equal atoms reach 1/2)
-            and for V in place of sd; the step for slope 1.5.
+            and for V in place of sd (in the proof for a third of sd); the step for slope 1.5 (in
+            the proof 2).
     """
     below = t.part("at least 0", 1e-9, controls=worst)
     above = t.part("at most the standard deviation", 1e-9, controls=worst)
