@@ -122,7 +122,7 @@ def eq142(t: Trial) -> None:
     Claim   The mean pre-activations (v~+, v~-) have mean 0 and the printed covariance sigma_w^2/n
             [[|h + a|^2, |h|^2 - |a|^2], [., |h - a|^2]]: sampled moments within 6 standard errors;
             and they are nearly normal: the distance of characteristic functions falls as 1/n.
-    Fails   for the sign off the diagonal; for weights on +-sigma_w/sqrt n, of a third of the
+    Fails   for the sign off the diagonal; for weights on +-sigma_w/sqrt(n), of a third of the
             variance; nearly normal where one child outweighs all others.
     """
     count, nodes, sigma = min(t.draws, 3), 30_000, 1.7

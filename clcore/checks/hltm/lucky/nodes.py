@@ -85,7 +85,7 @@ def _sufficient(c: Array, t: Array, cosine: Array) -> tuple[Array, Array]:
 
     t = |a|/|h| and the cosine of a and h fix both. Either of two events suffices: v_-~ < 0
     and v_+~ >= sqrt(c/2) |a|, or w.a and w.h are positive with 4 (w.a)(w.h) >= c |a|^2 / 2 (all in
-    units of sigma/sqrt n).
+    units of sigma/sqrt(n)).
     """
     gamma = (1 - t**2) / np.sqrt((1 + t**2) ** 2 - (2 * t * cosine) ** 2)
     printed = gaussian_tail.log_bound(*tensors(c, gamma), printed=True).numpy()

@@ -194,7 +194,7 @@ def eq127(t: Trial) -> None:
     Given   gamma = 1 - 10^-k at fixed c, and c = 10^k at fixed gamma (0 too), k <= 8.
     Claim   R^ falls at every step, to 10^-6 as gamma -> 1 and 10^-3 as c -> infinity; the exact
             probability tends to 0 as gamma -> 1.
-    Fails   gamma -> 1 for kappa = sqrt c, or with c/(1 - gamma) fixed; the probability for
+    Fails   gamma -> 1 for kappa = sqrt(c), or with c/(1 - gamma) fixed; the probability for
             correlation +gamma; c -> infinity for kappa without c, or of c/(1 + c); in the proofs
             also e = 1/r, gamma e(k1) in both arguments and the controls of Eqs. 124 and 125.
     """
