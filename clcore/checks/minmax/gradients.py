@@ -159,8 +159,8 @@ def thm1(t: Trial) -> None:
     Claim   dL/dtheta = -1/2 dE_alpha/dtheta at alpha = alpha(theta) held fixed. Left: complex
             steps in theta through the loss in numpy. Right: autograd of the energy, alpha from
             Eq. 4 in numpy. Proved at N = 3 for any differentiable z, phi and psi.
-    Fails   for alpha off by 1 per cent, or moved one column on (in place of another theta's), with
-            the gradient through alpha, with the factor 1 in place of 1/2.
+    Fails   for alpha off by 1 per cent, or moved one column on (a stand-in for that of another
+            theta), with the gradient through alpha, with the factor 1 in place of 1/2.
     """
     nets = [("linear", (4, 5, 3)), ("tanh", (4, 5, 4, 3)), ("relu", (5, 6, 4))]
     count = t.share(len(nets) * len(TAUS))

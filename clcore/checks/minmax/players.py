@@ -51,7 +51,7 @@ def thm2(t: Trial) -> None:
     """The pairwise importance minimises energy minus entropy (Theorem 2).
 
     Given   psi = exp(x/tau), tau in {0.2, 0.5, 1}; phi in {tau log(1/2 + x), log(1 + x), x^2,
-            sqrt x}; random views, N = 6.
+            sqrt(x)}; random views, N = 6.
     Claim   alpha of Eq. 4 = argmin over {alpha >= 0, row sums xi_i phi'(xi_i)/tau} of E_alpha
             - R_H, R_H = -2 tau sum alpha log alpha: Eq. 4 by complex steps against a Newton solver
             (all draws) and SLSQP (some rows); the slope c_ij + 2 tau (log alpha_ij + 1) is the

@@ -263,9 +263,9 @@ def tab1(t: Trial) -> None:
     Fails   MINE (one logarithm for the batch), N+1 Tuplet, Modified Triplet and Triplet
             Contrastive (inner products or cosines), Lifted Structured (unsquared distances,
             negatives of both members and views). Corrected: a logarithm for each anchor; outputs
-            of unit norm; these three changes. Controls: one of the changes undone; eps, margin, c
-            or the factor not converted; another row; more negatives than the source has; a
-            reversed function, |x|, and the kink of Triplet, where its psi has no derivative.
+            of unit norm; these three changes. Controls: one of the changes undone, or made alone;
+            eps, margin, c or the factor not converted; another row; more samples than the source
+            has; a reversed function, |x|, and the kink of Triplet, where its psi has no derivative.
     """
     views = ref.views(t.rng, t.draws, 8, 4)
 

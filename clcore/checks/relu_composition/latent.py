@@ -295,7 +295,7 @@ def eq68(t: Trial) -> None:
     Claim   (1) Both have |W_1|_F = |W_2|_F = 1. (2) W_1 >= 0 has K entries, each at its field's
             largest |Delta_m|, for theta_Omega; and one entry for theta_m. (3) s of theta_Omega, its
             W_2, is the top eigenvector of W_1 Delta Delta^T W_1^T.
-    Fails   (1) without 1/sqrt K; (2) for the first feature of every field; (3) for s_k all alike.
+    Fails   (1) without 1/sqrt(K); (2) for the first feature of every field; (3) for s_k all alike.
     """
     count = t.share(len(SETTINGS))
     total: Shared = {"controls": pooled, "draws": count * len(SETTINGS)}

@@ -156,7 +156,8 @@ def lem16(t: Trial) -> None:
             >= (min v) (max u) + (d - k) (max v) (min u) (Eq. 129): the share of draws that break
             them is 0.
     Fails   (1) as typeset, without the brackets around d - k (a misprint); for twice the bound, and
-            for u that is not orthogonal to v. (1), (2) for k in place of d - k.
+            for u that is not orthogonal to v. (1), (2) for k in place of d - k, in (2) with min v
+            in place of max v as well.
     """
     inequality = t.part("Eq. 128", 0.0, measured=fraction, controls=fraction)
     line = t.part("Eq. 129", 0.0, measured=fraction, controls=fraction)

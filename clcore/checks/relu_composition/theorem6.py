@@ -47,8 +47,9 @@ def most_salient(e: Energies) -> Array:
 
 
 def below(e: Energies) -> Array:
-    """[draws]: whether the mean of p0 p1 Delta^2 over salient features, minus what the added terms
-    take from it, is at most some -(1 - p0 p1) Delta_m^2 - eta_m: the printed `loses`."""
+    """[draws]: `loses` under the printed D_aug, in closed form: whether the mean of p0 p1 Delta^2
+    over salient features, minus what the added terms take from it, is at most some -(1 - p0 p1)
+    Delta_m^2 - eta_m."""
     single = (e.scale[:, None, None] - 1) * e.delta**2 - e.eta.reshape(e.delta.shape)
     return e.scale * (salient(e.delta) ** 2).mean(-1) - added(e) <= single.max((-1, -2)) + 1e-13
 

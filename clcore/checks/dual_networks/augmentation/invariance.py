@@ -155,7 +155,8 @@ def ex3(t: Trial) -> None:
             0) times in 101; OP_1 = u u^T/(4 d^2), u = x_11 + x_00 - x_01 - x_10, for any vectors
             x_p; of raw pixels u = 0, so OP_1 = 0. Counts by the windows, OP by the library; all
             proved.
-    Fails   for the objects swapped, for 1/(2 d^2); u = 0 for a ReLU neuron.
+    Fails   for the objects swapped, for 1/(2 d^2); u = 0 for a ReLU neuron (in the proof for
+            positions that are not uniform).
     """
     sizes = _sizes(t.draws)
     counts = t.part("counts", 0, measured=total, controls=total, draws=len(sizes))
@@ -288,7 +289,8 @@ def _several(t: Trial) -> None:
         x, X = rings.vectors(bias), rings.windows(d, bias)
         signed = np.array([1.0, -1.0, -1.0, 1.0])[:, None] * x
 
-        # The operator's largest entry, of all such starts and of those with a pattern left closed.
+        # The operator's largest entry, of all such starts; of those that leave a pattern closed
+        # which can open.
         many = np.flatnonzero(open_.sum(1) >= 2)[: 20 * t.draws]
         size = np.abs(rings.operator(w[many], X)).max((1, 2))
         printed.add(size).fails_by(np.abs(open_[many] @ signed).max(1) ** 2 / (4 * d * d))

@@ -148,7 +148,7 @@ def rem16(t: Trial) -> None:
             key, move = f"{loss}_{towers}".lower(), descent(at, case, tied)
             cosines[key].append(cosine(move, at))
             again[key].append(_by_operator(at, case, tied))
-        # The parts take the last key, one tower; the shares in the notes are of both.
+        # The parts take the last key, one tower; the notes have shares for both and for one.
         printed.add(cosines[key][-1]).fails_by(again[key][-1], within=1e-6)
         mended.breaks("theta left in", cosines[key][-1], by=worst)
         xi = weight(at, case)

@@ -216,8 +216,8 @@ def eq4(t: Trial) -> None:
     Claim   Cov^xi[X, Y] = E[xi (X - E X)(Y - E Y)^T] with unweighted means: the library against
             loops. xi = 1 is the ordinary covariance, against numpy's; V^xi is positive
             semi-definite for xi >= 0. The last two proved.
-    Fails   for weighted means, without means, for the unbiased covariance; positive semi-definite
-            for weights of both signs.
+    Fails   for weighted means, without means, for the unbiased covariance (in the proof for xi
+            = 2); positive semi-definite for weights of both signs.
     """
     X, p = _distribution(t.rng, t.draws)
     Y, xi = t.rng.standard_normal((t.draws, 10, 5, 3)), t.rng.random((t.draws, 10))

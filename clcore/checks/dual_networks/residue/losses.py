@@ -79,7 +79,7 @@ def eq2(t: Trial) -> None:
             - v|^2/2 = cos - 1, so that L_nce is SimCLR's loss, a cross-entropy of cosines over
             tau; both proved.
     Fails   for distances doubled or swapped, without the positive in the denominator; for vectors
-            that are not of unit length.
+            that are not of unit length (SimCLR's loss in the proof: distances not halved).
     """
     losses = t.defines("the three losses", 1e-11, controls=pooled, draws=t.draws)
     doubled = "distances doubled or swapped"
@@ -166,6 +166,7 @@ def rem1(t: Trial) -> None:
     Claim   L_tri tends to max(r_+ - r_- + r_0, 0): the gap is at most tau log 2, and below 10^-6
             at the last tau. Proved.
     Fails   for a hinge without its margin or its corner; the rate for tau/2 in place of tau log 2.
+            In the proofs: tau/2 before the logarithm, exp(p/tau) for exp(-p/tau), log 3/2.
     """
     limit = t.part("limit", 1e-6, controls=pooled, draws=t.draws)
     rate = t.part("rate", 1e-9, controls=worst, draws=t.draws)
@@ -293,7 +294,8 @@ def eq43(t: Trial) -> None:
     Given   L_nce at random distances, H = 1 and 8, tau in {0.1, 0.5, 2}.
     Claim   dL/dr_+ = (1 - e^(-r_+/tau)/Z)/tau > 0, dL/dr_k- = -e^(-r_k-/tau)/(tau Z) < 0, Z the
             sum of all terms: against autograd of the library's loss; they sum to 0. Proved.
-    Fails   without 1/tau, and without the positive in the denominator.
+    Fails   without 1/tau, and without the positive in the denominator; in the proof for dL/dr_k-
+            of the other sign.
     """
     each = t.part("Eqs. 43, 44", 1e-11, controls=pooled, draws=t.draws)
     sums = t.part("Eq. 45", 1e-13, controls=pooled, draws=t.draws)

@@ -148,7 +148,7 @@ def thm4(t: Trial) -> None:
             tied weights, plain outputs, the first tower's gradient; for the order biased, masked,
             noisy views of falling strength, and samples drawn like their views.
     Claim   -gradient = (V^xi[Kbar(x) - Kbar(x')]/2 + theta) vec(W_l), theta by loops over samples
-            and views; theta = 0 for L_simp; theta = O(E[sqrt r sigma_aug] + E[sigma_aug^2]): the
+            and views; theta = 0 for L_simp; theta = O(E[sqrt(r) sigma_aug] + E[sigma_aug^2]): the
             ratio stays below 6 units of M_K^2 times the slope of F, M_K the largest norm of K_1.
             Its first term is needed: theta falls only like the strength of a mask.
     Fails   the operator without theta or without 1/2; theta = 0 for the other losses. The order as

@@ -41,7 +41,7 @@ def eq6(t: Trial) -> None:
     Claim   -dL/dr_- by autograd of the losses is xi(r) of Eq. 6, and for the triplet loss that of
             Eq. 62; xi falls with r; for L_tri it tends to 1(r <= r_0) as tau -> 0. All proved.
     Fails   without the margin, without 1/tau; for xi in -r; the limit for tau = 1/2, and at r
-            = r_0, where xi = 1/2.
+            = r_0, where xi = 1/2 (in the proof for both sides of r_0 exchanged).
     """
     n, margin = 200 * t.draws, t.rng.uniform(0.1, 2.0)
     r = 5 * t.rng.random(n)
@@ -136,7 +136,7 @@ def eq7(t: Trial) -> None:
             vec(W_l), without residue; with two negatives twice that; both towers give twice one's;
             slopes sum to 0. The loss by loops and complex steps.
     Fails   for xi of the views, without StopGrad, for the losses themselves, for r_+ counted once;
-            with two negatives for the operator once.
+            with two negatives for the operator once; in the proof for an asymmetric xi.
     """
     draws = ref.share(min(t.draws, 60), 4)
     single, several, towers = (

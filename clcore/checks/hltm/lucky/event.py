@@ -122,8 +122,8 @@ def eq142(t: Trial) -> None:
     Claim   The mean pre-activations (v~+, v~-) have mean 0 and the printed covariance sigma_w^2/n
             [[|h + a|^2, |h|^2 - |a|^2], [., |h - a|^2]]: sampled moments within 6 standard errors;
             and they are nearly normal: the distance of characteristic functions falls as 1/n.
-    Fails   for the sign off the diagonal; for weights on +-1/sqrt n, of a third of the variance;
-            nearly normal where one child outweighs all others.
+    Fails   for the sign off the diagonal; for weights on +-sigma_w/sqrt(n), of a third of the
+            variance; nearly normal where one child outweighs all others.
     """
     count, nodes, sigma = min(t.draws, 3), 30_000, 1.7
 
@@ -271,7 +271,7 @@ def eq152(t: Trial) -> None:
             for every node; and v_j(1) >= sigma_w sqrt(c/(2n) sum rho^2 s^2) for those that meet
             the event. v_j by enumeration.
     Fails   the norms for A- the heavier; Jensen for v_j(0) or half of v_j(1), or |.| in place of
-            the ReLU; the activation for nodes that miss the event.
+            the ReLU (in the proof min for max); the activation for nodes that miss the event.
     """
     # |u+|^2 >= sum over A+ of a_k^2 >= sum_k rho^2 s_k^2/2.
     norms = t.part("norms", 1e-12, controls=pooled)

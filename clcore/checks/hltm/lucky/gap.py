@@ -149,7 +149,7 @@ def eq164(t: Trial) -> None:
             nodes that meet the event meet it; the left side's size is 4 |vbar_j s_j|.
     Fails   with several units per latent (built nodes; drawn ones hardly come near). Corrected:
             each child's term of Eq. 163 as often as its latent has units. Controls: 3 c for c,
-            that factor left out, nodes that miss the event, 2 |vbar_j s_j|.
+            the number of units left out, nodes that miss the event, 2 |vbar_j s_j|.
     """
     # The library's right side against Eq. 154's bound squared minus Eq. 163's, with one or M = 3
     # units per latent.

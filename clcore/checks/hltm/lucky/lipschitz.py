@@ -71,7 +71,7 @@ def lem3(t: Trial) -> None:
             linear, ReLU, leaky ReLU, tanh, affine, of known Lipschitz constant L.
     Claim   V[phi(x)] <= L^2 V[x], with equality for affine phi.
     Fails   for L in place of L^2, at affine phi with L > 1; for phi with a jump, which has no L;
-            equality for the ReLU.
+            equality for the ReLU (in the proof for a quadratic phi).
     """
     bound = t.part("bound", 1 + 1e-9)
     tight = t.part("tight", 1e-9, controls=pooled)
@@ -98,8 +98,8 @@ def eq88(t: Trial) -> None:
     Given   x, y independent draws of a finite variable, phi as in Lemma 3; sums over pairs.
     Claim   E|phi(x) - phi(y)|^2 = E|(phi(x) - mu) - (phi(y) - mu)|^2 = the third member, E of both
             squares minus twice E of the product, = 2 V[phi]: each against 2 V, mu the mean.
-    Fails   the second member as typeset, with 1/2 (a misprint); the third for y = x, and without
-            centring.
+    Fails   the second member as typeset, with 1/2 (a misprint); the third for y = x, and
+            where its cross term is left out though it is not centred.
     """
     others = t.part("first, third, last member", 1e-8, controls=pooled)
     second = t.part("second member", 1e-8, controls=pooled)
@@ -126,7 +126,8 @@ def eq88(t: Trial) -> None:
             second.add(error(gap))
             second.breaks("as typeset, with 1/2", error(gap / 2), by=worst)
 
-            # The third member where y = x; and not centred, its cross term (0 if centred) left out.
+            # The third member where y = x; and its squares alone, not centred: its cross term is 0
+            # only if centred.
             others.breaks("x and y the same draw", error(third - 2 * _mean(p, centred**2)))
             others.breaks("not centred", error(2 * _mean(p, f**2)))
     lipschitz_proofs.eq88(others, second)
@@ -202,7 +203,8 @@ def lem5(t: Trial) -> None:
     Claim   0 <= E[psi(x)] - psi(E x) <= sd(x), with the pointwise step psi(x) - psi(mu) <= |x
             - mu|.
     Fails   at least 0: for a concave function; the bound for 0.49 sd (two equal atoms reach 1/2)
-            and for V in place of sd; the step for slope 1.5.
+            and for V in place of sd (in the proof for a third of sd); the step for slope 1.5 (in
+            the proof 2).
     """
     below = t.part("at least 0", 1e-9, controls=worst)
     above = t.part("at most the standard deviation", 1e-9, controls=worst)

@@ -80,12 +80,12 @@ def _laws(rng: np.random.Generator, count: int) -> list[tuple[Children, float]]:
 
 
 def _sufficient(c: Array, t: Array, cosine: Array) -> tuple[Array, Array]:
-    """Logs of a chance that a node meets both conclusions, at least, and of the chance that Eq. 128
-    counts on (as printed).
+    """Logs of a lower bound on the chance that a node meets both conclusions, and of the chance
+    that Eq. 128 counts on (as printed).
 
     t = |a|/|h| and the cosine of a and h fix both. Either of two events suffices: v_-~ < 0
     and v_+~ >= sqrt(c/2) |a|, or w.a and w.h are positive with 4 (w.a)(w.h) >= c |a|^2 / 2 (all in
-    units of sigma/sqrt n).
+    units of sigma/sqrt(n)).
     """
     gamma = (1 - t**2) / np.sqrt((1 + t**2) ** 2 - (2 * t * cosine) ** 2)
     printed = gaussian_tail.log_bound(*tensors(c, gamma), printed=True).numpy()
@@ -209,8 +209,9 @@ def thm5(t: Trial) -> None:
     """Lucky nodes at initialisation: how many, how selective (Theorem 5 in App. C.4, Eqs. 128-130).
 
     Given   SB-HLTM, uniform weights, A+ the heavier, |N_mu| nodes as Eq. 128 asks; Gaussian
-            weights over all cases, then drawn ones over seven kinds of 5 or 8 children, over 50
-            leaves, and over several equal units per latent; eta in {0.5, 0.05, 0.01}.
+            weights at random c, |a|/|h| and angles of a and h, then drawn ones over seven kinds of
+            5 or 8 children, over 50 leaves, and over several equal units per latent; eta in {0.5,
+            0.05, 0.01}.
     Claim   With probability 1 - eta some node has a gap 2 w^T a > 0 and |s_j| at least the bound
             of Eq. 130. Drawn: a 99.99 per cent lower bound of the chance that one of |N_mu| nodes
             meets both is 1 - eta or more. Gaussian: a node's chance of both is at least the one

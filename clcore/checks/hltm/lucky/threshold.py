@@ -31,7 +31,8 @@ def thm5b(t: Trial) -> None:
             every s_k.
     Fails   in an s_k whose polarity is weaker than others. Corrected: in s_k with equal
             polarities, or where rho_k^2 >= 6/(c + 6). Controls: c/(1 - gamma^2) in the exponent,
-            polarities or s_k lowered.
+            polarities or s_k lowered; in the proofs a step's formula changed, s_k for rho_k^2 and
+            c, a strong polarity for the weak one.
     """
     # log of |N_mu| of Eq. 128 over c exp(c/2), minus its value at c = 1: never above 0.
     gamma = t.rng.uniform(0.2, 0.95, (t.draws, 1))

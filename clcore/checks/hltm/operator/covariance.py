@@ -128,8 +128,8 @@ def eq172(t: Trial) -> None:
     Claim   P_0 - P_0 1 1^T P_0 = (1 - rho_0^2) q q^T/4, so the covariance is (1 - rho_0^2)/4 V_0^T
             q q^T V_0; C_0nu v_k = rho_0nu s_k q; q^T v_0k = 2 rho_0nu s_k = 2 rho_0mu a_mu[k], v_0k
             the columns of V_0.
-    Fails   for 1/2 in place of 1/4, for 1 - |rho_0| in place of 1 - rho_0^2, without rho_0; C_0nu
-            v_k for -q; q^T v_0k without the 2.
+    Fails   for 1/2 in place of 1/4, for 1 - |rho_0| in place of 1 - rho_0^2 (in the proof for q
+            = (1, 1)); the covariance without rho_0; C_0nu v_k for -q; q^T v_0k without the 2.
     """
     # P_0 - P_0 1 1^T P_0 = (1 - rho_0^2) q q^T/4, by numpy and by the library.
     rho0 = np.concatenate([[-1, 0, 1], t.rng.uniform(-1, 1, 10 * t.draws)])
@@ -199,7 +199,7 @@ def thm6(t: Trial) -> None:
             # Its direction: how far it is from the nearest multiple of a a^T.
             shape.add(_off_multiple(exact, a))
             bare = tr.selective(w, mu)[0]
-            # Where signs of the s_k^2 rho differ, 0 too; one rho of all would only be a factor.
+            # Draws where the signs of s_k^2 rho differ: one rho for all would only be a factor.
             turned = np.ptp(np.sign(bare * a), -1) > 0
             shape.breaks("polarities left out of a", _off_multiple(exact, bare)[turned])
 

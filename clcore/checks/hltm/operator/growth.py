@@ -70,7 +70,8 @@ def rem10(t: Trial) -> None:
     Claim   OP_mu = o_mu a_mu a_mu^T kron J^T J, and it is larger with |rho_0mu| and |a_mu|.
     Fails   with the printed o_mu, which is 0 at the root and falls as |rho_0mu| nears 1.
             Corrected: o_mu = rho_0mu^2 (1 - rho_0^2). Controls: the factors in the other order,
-            twice the size, a larger |rho_0|, with which the operator shrinks.
+            twice the size, a larger |rho_0|, with which the operator shrinks (in the proof the
+            prior of the root).
     """
     count = min(t.share(4), 6)
     some: Shared = {"controls": pooled, "draws": 4 * count}
@@ -150,7 +151,8 @@ def eq15(t: Trial) -> None:
     Fails   with the o_mu of Theorem 6 as printed, 0 at the root; corrected: rho_0mu^2 (1
             - rho_0^2). With the other groups of the level, whose cross terms can shrink the gap;
             corrected: J_mu^T J_nu = 0, or with those terms added. Controls: twice the rate, J^T J
-            = 2.25 I, a path polarity of 0 (no growth), cross terms left out or of the other sign.
+            = 2.25 I, a path polarity of 0 (no growth), cross terms left out or of the other sign;
+            in the proof a gap below 0.
     """
     count, rate = max(4, min(t.share(3), 8)), 0.5
     common: Shared = {"controls": pooled, "draws": 3 * count}

@@ -61,7 +61,7 @@ def lem8(t: Trial) -> None:
     """Lower bound on a tail of two correlated Gaussians (Lemma 8, Eqs. 111-112).
 
     Given   c in [0.1, 100], gamma in [0, 1), near 0 and 1 too; the probability by quadrature.
-    Claim   P(y_+ >= sqrt c, y_- >= 0) >= exp(-c/2) (1 - gamma^2)^(1/2) R^(c, gamma)/(2 pi), R^ of
+    Claim   P(y_+ >= sqrt(c), y_- >= 0) >= exp(-c/2) (1 - gamma^2)^(1/2) R^(c, gamma)/(2 pi), R^ of
             Eq. 121, for correlation -gamma: both in logarithms.
     Fails   as printed, at every gamma > 0 for c >= 1. Corrected: exp(-c/(2 (1 - gamma^2))).
             Controls: without (1 - gamma^2)^(1/2), without 1/(2 pi), R^ at gamma = 0.
@@ -119,7 +119,7 @@ def page_bound(c: Array, gamma: Array, printed: bool = True) -> Array:
 def eq113(t: Trial) -> None:
     """Precision matrix, quadratic form, determinant of the Gaussian pair (Eq. 113).
 
-    Given   gamma in [0.1, 0.95], c in [0.1, 100], y_0 = (sqrt c, 0).
+    Given   gamma in [0.1, 0.95], c in [0.1, 100], y_0 = (sqrt(c), 0).
     Claim   M = Sigma_y^-1 = [[1, gamma], [gamma, 1]]/(1 - gamma^2), y_0^T M y_0 = c, det^(1/2) M
             = (1 - gamma^2)^(-1/2): each against numpy's solvers.
     Fails   the quadratic form as printed; corrected: c/(1 - gamma^2). Controls: M with -gamma or
@@ -179,13 +179,13 @@ def _steck(h: Array, k: Array, gamma: Array, sign: float = 1.0) -> Array:
 def eq115(t: Trial) -> None:
     """Lower bound on the Mills ratio of two Gaussians (Steck 1979) (Eqs. 114-119).
 
-    Given   gamma < 0.995, y_0 = (h, k): (sqrt c, 0) as used, sqrt c in [0.3, 4], and any k in [0,
+    Given   gamma < 0.995, y_0 = (h, k): (sqrt(c), 0) as used, sqrt(c) in [0.3, 4], and any k in [0,
             3]; k1 = (h + gamma k)/sqrt(1 - gamma^2), k2 the same with h and k exchanged, e(y)
             = 1/r(y) - y; the probability by quadrature.
     Claim   R(y_0, M) >= (1 - gamma^2) max[r(k1) r(k2 + gamma e(k1)), r(k2) r(k1 + gamma e(k2))], r
             the Mills ratio.
-    Fails   for sqrt(1 - gamma^2) in place of 1 - gamma^2, and for correlation +gamma in the
-            arguments.
+    Fails   for sqrt(1 - gamma^2) in place of 1 - gamma^2, and for -gamma e in place of gamma e
+            (Steck's rho taken as gamma there).
     """
     _, gamma = settings(t.rng, t.draws)
     h = t.rng.uniform(0.3, 4, len(gamma))

@@ -27,7 +27,8 @@ def eq120(t: Trial) -> None:
             (1 - Phi(y)) agree: quadrature and 40 digits. In float64 the last form loses half of
             its value or more from y = 10.
     Fails   as typeset, where one r is both the Mills ratio and Phi: for either throughout; without
-            sqrt(2 pi); the loss for erfc in place of 1 - Phi.
+            sqrt(2 pi); the loss for erfc in place of 1 - Phi (in the proof from y = 5, and the
+            controls of Eq. 125).
     """
     # The integral by quadrature, the library's form and that through Phi agree.
     y = np.concatenate([[-3.0, 0.0, 8.0], t.rng.uniform(-3, 8, min(t.draws, 30))])
@@ -80,7 +81,8 @@ def eq124(t: Trial) -> None:
     Given   y in [0.001, 1000], 60 digits.
     Claim   r falls, and 2/(sqrt(y^2 + 4) + y) < r(y) < 4/(sqrt(y^2 + 8) + 3y), strictly: the
             relative distances, times 1 + y^4 and 1 + y^6 as they decay, are 0.02 or more.
-    Fails   for 3 in place of 4, 9 in place of 8; falling for y r(y).
+    Fails   for 3 in place of 4, 9 in place of 8 (in the proof for r' = 1 - y r, too); falling for
+            y r(y).
     """
     count, root = min(t.draws, 60) + 3, mpmath.sqrt
     bounds = t.part("bounds", -0.02, controls=worst, draws=count)
@@ -113,7 +115,7 @@ def eq125(t: Trial) -> None:
     Given   y in [0.001, 1000], 60 digits; e(y) = 1/r(y) - y.
     Claim   y/(1 + y^2) < r(y) < 1/y, 0 < e(y) < 1/y, and y^2 |1 - y r(y)| <= 1, so r ~ 1/y.
     Fails   for y/(1/2 + y^2) below r, 1/(y + 1/(2y)) above it, e < 1/(2y), 1/r - 2y in place of e,
-            r ~ 1/(2y).
+            r ~ 1/(2y); in the proofs for r' = 1 - y r, too.
     """
     count = min(t.draws, 60) + 3
     ratio = t.part("r", -0.05, controls=worst, draws=count)
@@ -151,8 +153,9 @@ def eq126(t: Trial) -> None:
     Claim   R^ ~ 1/(k1 k2) = (1 - gamma^2)/(gamma c), k1 = sqrt(c/(1 - gamma^2)), k2 = gamma k1:
             k2^2 |ratio - 1| stays bounded (by 4); near gamma = 0 R^ hardly changes, and the
             asymptote blows up.
-    Fails   for 1/(k1 k2) without gamma; the asymptote without a factor 1 + gamma or for half of it;
-            the blow-up at gamma = 0.99.
+    Fails   for (1 - gamma^2)/c in place of 1/(k1 k2); the asymptote without a factor 1 + gamma or
+            for half of it; the blow-up at gamma = 0.99; in the proofs also e = 1/r and the
+            controls of Eqs. 124 and 125.
     """
     c = 10 ** t.rng.uniform(1, 6, t.draws)
     gamma = np.concatenate([[0.99], 1 - 10 ** t.rng.uniform(-4, -0.3, t.draws - 1)])
@@ -191,8 +194,9 @@ def eq127(t: Trial) -> None:
     Given   gamma = 1 - 10^-k at fixed c, and c = 10^k at fixed gamma (0 too), k <= 8.
     Claim   R^ falls at every step, to 10^-6 as gamma -> 1 and 10^-3 as c -> infinity; the exact
             probability tends to 0 as gamma -> 1.
-    Fails   gamma -> 1 for kappa = sqrt c, or with c/(1 - gamma) fixed; the probability for
-            correlation +gamma; c -> infinity for kappa without c, or of c/(1 + c).
+    Fails   gamma -> 1 for kappa = sqrt(c), or with c/(1 - gamma) fixed; the probability for
+            correlation +gamma; c -> infinity for kappa without c, or of c/(1 + c); in the proofs
+            also e = 1/r, gamma e(k1) in both arguments and the controls of Eqs. 124 and 125.
     """
     draws, root = t.draws, np.sqrt
     c = 10 ** t.rng.uniform(-1, 2, draws)
@@ -246,7 +250,8 @@ def fig11(t: Trial) -> None:
     Claim   (1) log R^ lies inside the band. (2) The band is near the asymptote (1 - gamma^2)/(gamma
             c) for gamma 0.9 and 0.99 at c >= 20.
     Fails   (1) for the curve of gamma/2, and for the asymptote, which is outside the band for gamma
-            <= 0.1; (2) at gamma = 0.01, where the asymptote is far off.
+            <= 0.1 (in the proof the band's ends exchanged, and the controls of Eq. 124); (2) at
+            gamma = 0.01, where the asymptote is far off.
     """
     gamma = np.repeat([0.01, 0.1, 0.2, 0.5, 0.8, 0.9, 0.99], t.share(2))
     c = t.rng.uniform(0.05, 30, len(gamma))

@@ -53,7 +53,8 @@ def eq14(t: Trial) -> None:
     Claim   P(1|1) = P(0|0) = (1 + rho)/2 on every edge, siblings are independent given the parent;
             rho = +-1 leaves no randomness; at rho = 0 the posterior of z_0 can only be uniform.
     Fails   the posterior, where the root is not uniform; corrected: it is the prior. Controls:
-            polarity reversed, the parent not given, |rho| = 0.95, rho not 0.
+            polarity reversed, the parent not given, |rho| = 0.95 (in the proof P (1 - P)
+            = (1 - |rho|)/4), rho not 0.
     """
     count = min(t.share(4), 4)
     worlds = tr.worlds(t.rng, count, 1)

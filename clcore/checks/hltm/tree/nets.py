@@ -35,7 +35,7 @@ def eq95(t: Trial) -> None:
     Given   categorical trees (2..4 states) with random ReLU units, all joint states enumerated.
     Claim   E[f_k|z_mu] = P_{mu nu} v_k, the columns of V; V w_j = E[pre-activation of j|z_mu].
     Fails   Eq. 97 as typeset, with f_j after the ReLU (a misprint); for columns of P in reverse,
-            for means given the root.
+            for means given the root, in the proof without w_j.
     """
     count = min(t.share(3), 8)
     lifted = t.part("Eqs. 95, 96", 1e-13, controls=pooled, draws=3 * count)

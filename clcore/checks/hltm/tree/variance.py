@@ -118,7 +118,7 @@ def eq158(t: Trial) -> None:
             + sum_k s_k^2 (1 - rho^2)/n).
     Fails   with several units per latent. Corrected: sums over latents, with their units'
             covariances; each child's term as often as its latent has units. Controls: 1 - rho
-            for 1 - rho^2, the variances twice, a sixth of the bound.
+            for 1 - rho^2, the variances twice, a sixth of the printed bound.
     """
     count = min(t.share(4), 12)
     two = t.part("variance of two values", 1e-13, controls=pooled, draws=4 * count)
@@ -206,7 +206,8 @@ def eq163(t: Trial) -> None:
     Claim   v_j(0) <= sd(pre_j|z_mu = 0) (Eqs. 160-162) <= sigma_w sqrt(3 sigma_l^2 + 3 sum_k s_k^2
             (1 - rho^2)/n) (Eq. 163), v_j by enumeration.
     Fails   Eq. 163 with several units per latent; corrected: each child's term as often as its
-            latent has units. Controls: a positive mean, a tenth of sd, a third of the bound.
+            latent has units. Controls: a positive mean, a tenth of sd, a third of the printed
+            bound.
     """
     count = min(t.share(4), 12)
     steps = t.part("Eqs. 160-162", 1e-13, controls=worst)
