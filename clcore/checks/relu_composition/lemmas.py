@@ -39,6 +39,11 @@ def _both_signs(v: Array) -> Array:
     return np.minimum(v.max(-1), -v.min(-1))
 
 
+def _one_sign(v: Array) -> Array:
+    """Size of the least entry of each vector; 0 where signs differ."""
+    return np.abs(v).min(-1) * (np.sign(v) == np.sign(v[..., :1])).all(-1)
+
+
 @check("acl/lem14")
 def lem14(t: Trial) -> None:
     """The maximal eigenvector of one receptive field has a negative entry (Lemma 14).
@@ -75,11 +80,11 @@ def lem14(t: Trial) -> None:
             signs.breaks("one mode not shown", _both_signs(end))
 
         # (2) The least entry of the Perron vector, and the gap above its eigenvalue.
-        least.add(np.abs(perron).min(-1) * (np.sign(perron) == np.sign(perron[:, :1])).all(-1))
+        least.add(_one_sign(perron))
         least.add((values[:, 1] - values[:, 0]) / np.abs(values).max(-1))
         if modes > 2:
             low = np.linalg.eigh(clcore_covariance(two_modes, two_modes, alpha))[1][..., 0]
-            least.breaks("two active modes", np.abs(low).min(-1) * ((low > 0).all(-1)))
+            least.breaks("two active modes", _one_sign(low))
 
         # (3) Its cosine with the maximal eigenvector; one minus that with LAPACK's minimal one.
         across.add(np.abs((perron * top).sum(-1)), 1 - np.abs((perron * bottom).sum(-1)))
@@ -155,9 +160,8 @@ def lem16(t: Trial) -> None:
     Claim   (1) min u <= -(1/(d - k)) (min v/max v) |u|_inf (Eq. 128), and (2) the line before it, 0
             >= (min v) (max u) + (d - k) (max v) (min u) (Eq. 129): the share of draws that break
             them is 0.
-    Fails   (1) as typeset, without the brackets around d - k (a misprint); for twice the bound, and
-            for u that is not orthogonal to v. (1), (2) for k in place of d - k, in (2) with min v
-            in place of max v as well.
+    Fails   (1) as typeset, without the brackets around d - k (a misprint); for twice the bound, for
+            u that is not orthogonal to v, for k in place of d - k. (2) for min v in place of max v.
     """
     inequality = t.part("Eq. 128", 0.0, measured=fraction, controls=fraction)
     line = t.part("Eq. 129", 0.0, measured=fraction, controls=fraction)
@@ -184,4 +188,4 @@ def lem16(t: Trial) -> None:
         # (2) Where the sum of both terms is above 0.
         upward = v_min * np.maximum(u, 0).max(-1)
         line.add(upward + (d - k) * v_max * u_min > 1e-12)
-        line.breaks("k for d - k", upward + k * v_min * u_min > 1e-12)
+        line.breaks("min v for max v", upward + (d - k) * v_min * u_min > 1e-12)

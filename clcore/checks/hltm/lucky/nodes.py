@@ -187,7 +187,7 @@ def _heavier_below(t: Trial, count: int, trials: int) -> None:
     printed, mended = t.both("A- heavier", 0.0, ">=", controls=pooled)
     for part, hits, again in ((printed, above, gap > 0), (mended, below, gap < 0)):
         part.add(at_least_one(hits, trials, nodes) - 0.5)
-        part.breaks("a single node", at_least_one(below, trials, np.ones(count)) - 0.5)
+        part.breaks("a single node", at_least_one(hits, trials, np.ones(count)) - 0.5)
         hits_again = (large & again).sum(-1)
         part.fails_by(*_over_half(hits_again, trials, nodes_again))
         part.says(hits=hits.sum(), nodes=count * trials, trials=trials)
