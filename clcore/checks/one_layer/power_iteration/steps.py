@@ -70,8 +70,8 @@ def lem7(t: Trial) -> None:
     Claim   1 - d_t <= mu_t (1 - c_t), by Eqs. 184 to 186. Corrected: where |lambda_i| <= lambda_2
             for i > 1, as for positive semi-definite A.
     Fails   for indefinite A with a large negative eigenvalue. In the reason for Eq. 184 the sum has
-            no lambda_i^2 (a misprint). Controls: half of mu; in Eq. 184 half of the square,
-            in Eq. 186 a quarter of it.
+            no lambda_i^2 (a misprint). Controls: half of mu; where s = r^2 (1/c_t^2 - 1), r
+            = lambda_2/lambda_1, s/2 for s in Eq. 184, and s/4 for s/2 in Eq. 186.
 
     mu by eigh of A; c and d from the coordinates that A was built from. Tight draws nearly attain
     the bounds.
@@ -92,7 +92,7 @@ def lem7(t: Trial) -> None:
             lower = (1 + square) ** -0.5
 
             # The lemma and Eq. 184; they need that no other eigenvalue is larger than the second.
-            # `less`: with half of mu, and with half of the square.
+            # `less`: with half of mu, and with half of s; s is `square`.
             excess = (1 - d - m * (1 - c), lower - d)
             less = (1 - d - m / 2 * (1 - c), (1 + square / 2) ** -0.5 - d)
             for whole, part, over, half in zip(printed, mended, excess, less, strict=True):
@@ -108,7 +108,7 @@ def lem7(t: Trial) -> None:
             reason.add(np.abs((rest**2).sum(-1) - (1 - c**2)))
             stray = np.abs(((values[:, 1:] * rest) ** 2).sum(-1) - (1 - c**2))
             reason.breaks(r"as typeset: $\lambda_i^2$ in the sum", stray)
-            # 1 / sqrt(1 + s) >= 1 - s / 2, s the square.
+            # 1 / sqrt(1 + s) >= 1 - s / 2.
             last.add(1 - square / 2 - lower)
             if kind == "tight":
                 last.breaks("a quarter of the square", 1 - square / 4 - lower)
