@@ -71,7 +71,8 @@ def lem7(t: Trial) -> None:
             for i > 1, as for positive semi-definite A.
     Fails   for indefinite A with a large negative eigenvalue. In the reason for Eq. 184 the sum has
             no lambda_i^2 (a misprint). Controls: half of mu; where s = r^2 (1/c_t^2 - 1), r
-            = lambda_2/lambda_1, s/2 for s in Eq. 184, and s/4 for s/2 in Eq. 186.
+            = lambda_2/lambda_1, s/2 for s in Eq. 184, and s/4 for s/2 in Eq. 186; in the proof that
+            s/2 = mu_t (1 - c_t), mu_t without 1 + c_t.
 
     mu by eigh of A; c and d from the coordinates that A was built from. Tight draws nearly attain
     the bounds.
@@ -243,7 +244,8 @@ def lem10(t: Trial) -> None:
             |dphi_1^T w(t + 1)| <= (L/gap) |dw| sqrt(1 - d_t^2) (Eq. 200), sqrt(1 - d_t^2)
             <= sqrt(2 mu_t (1 - c_t)) (Eq. 201), and |d_t - c_{t+1}| <= nu_t (1 - c_t), kappa
             = 8/gap^2.
-    Fails   for half of L, half of mu under the root, nu without its second term.
+    Fails   for half of L, half of mu under the root, nu without its second term; in the proof of
+            Eq. 200, for lambda_1 - lambda_3 in place of the gap.
     """
     rng = t.rng
     more: dict[str, Any] = {"controls": typical, "draws": 40 * t.draws}
@@ -307,7 +309,8 @@ def eq101(t: Trial) -> None:
     Given   matrices A(w) that move with w, and constant positive definite A.
     Claim   (1) Limits of w <- A(w) w/|A(w) w| are eigenvectors with positive eigenvalue. (2) For
             constant A errors fall as (lambda_2/lambda_1)^t, within 1 per cent.
-    Fails   (1) for the start; (2) for the rate of the third eigenvalue.
+    Fails   (1) for the start, and in the proof for a negative eigenvalue; (2) for the rate of the
+            third eigenvalue.
     """
     rng, draws, d = t.rng, t.draws, 5
     values = np.tile([1.0, 0.4, 0.3, 0.2, 0.1], (draws, 1))
