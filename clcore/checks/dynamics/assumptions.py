@@ -100,8 +100,9 @@ def normal_crosstalk(d: int) -> float:
 def def6(t: Trial) -> None:
     """Fixed biases above the crosstalk and noise of a warm start (Assumption 3).
 
-    Given   warm starts, d = 4, all masks and latents, bounded noise; Gaussian noise at d = 10,
-            100, 10000.
+    Given   warm starts, d = 4, all masks and latents, bounded noise; for (3) Gaussian noise of
+            standard deviation sigma = log d/d, Delta = 0, alpha = 1/2, b = sigma^(1/2), d = 10, 100
+            and 10000.
     Claim   (1) The largest |c_b| is the library's; (2) biases between it and 1 minus it meet the
             assumption in every realisation, so that it can be met; (3) with Gaussian noise the
             chance of a miss vanishes with d.

@@ -194,12 +194,14 @@ def eq26(t: Trial) -> None:
     """Normalised updates contract towards their direction by a constant factor (Eq. 26).
 
     Given   v <- (v + c^(t) (1, a, ..., a))/norm with c^(t) > c; d = 2, 3, 10, 50; a of both signs
-            and 0; |v| = 1 with v_1 + a sum v_i > 0; ten steps, each tested alone.
+            and 0; |v| = 1 with v_1 + a sum v_i > 0; ten steps, each tested alone. For (2) one
+            step, d = 4, a = 1/2, v_2 = a v_1.
     Claim   (1) Where v_i is not a v_1, a step shrinks |v_i - a v_1| by more than the factor gamma =
-            1/sqrt(1 + (1 + (d-1)a^2)c^2). (2) Where v_i = a v_1, both sides of it stay 0.
+            1/sqrt(1 + (1 + (d-1)a^2)c^2). (2) Where v_i = a v_1, both sides of it stay 0, while (1)
+            holds for the other coordinates.
     Fails   (1) with 2 + (d-1)a^2, and for gamma of steps twice as long; (2) for the strict sign at
-            v_i = a v_1, and elsewhere for gamma of steps three times as long; in the proof, for
-            another coordinate, which does not become 0.
+            v_i = a v_1, and elsewhere for gamma of steps three times as long; in the proof, for a
+            coordinate v_3 that is not a v_1: its v_3 - a v_1 does not become 0.
     """
     # (1) The factor that one step shrinks a gap by, over gamma, is at most 1.
     part = t.part(

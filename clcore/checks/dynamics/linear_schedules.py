@@ -352,7 +352,8 @@ def last_decay(rng: np.random.Generator, n: int, steps: int, factor: float) -> t
 def thm2_laminf(t: Trial) -> None:
     """Weight-decay factors λ = 1 − c/2 let the scalar C₂ grow to infinity (App. C.1).
 
-    Given   c_0 in [0.001, 0.65], lambda = 1 - c_0/2, t <= 1000 steps of 1 x 1 networks.
+    Given   c_0 in [0.001, 0.65], lambda = 1 - c_0/2, t <= 1000 steps of 1 x 1 networks; in (4) also
+            t <= 10^4 at c_0 = 0.01.
     Claim   (1) C_2 is at least c_0 (1 - 3c_0/2)(1 + c_0/2)^(t-1), (2) which is c_{t-1}
             (lambda_{t-1} - c_{t-1}) prod_{i<t-1} (lambda_i + c_i); (3) it grows like (1 +
             c_0/2)^t. (4) Under lambda = 1 - c_0, c_0 <= 1/2, it stays in [c_0, 1/2].

@@ -139,7 +139,8 @@ def rem16(t: Trial) -> None:
             norm 1, from warm starts, its choices changed; medians of the share of a start's error
             that is left.
     Claim   (1) Without the non-linearity half is left or more; (2) without the norm a tenth or
-            more; (3) without the norm, half-rounds leave three times as much as both nets at once.
+            more; (3) without the norm, half-rounds leave three times what both nets at once do, or
+            more.
     Fails   (1), (2) for the loop as it is, columns for rows, both nets in every step, and without a
             norm for both nets at once, with a weight decay of 0.9 or not, all of which leave less;
             (1) for no norm; (3) with rows normalised.

@@ -132,8 +132,9 @@ def eq23(t: Trial) -> None:
     """Symmetric-ReLU loss as a sum over neurons, and their pre-activations (Eqs. 23-24).
 
     Given   M = I, d = 5, random samples, masks, noise, Delta, biases.
-    Claim   2 - 2 times the mean inner product of the two outputs, in matrices, is that of the sum
-            over rows with pre-activations in Delta, by loops over the same samples.
+    Claim   2 - 2 times the mean inner product of the two outputs, by matrices, is 2 - 2 times the
+            mean sum over rows i of the products of their outputs, whose pre-activations are written
+            in Delta, by loops over the same samples.
     Fails   without Delta_ii, and for one mask for both networks.
     """
     d, n = 5, 20

@@ -246,8 +246,8 @@ def thm3_loss(t: Trial) -> None:
     Claim   The loss of Eq. 13 is 2 - 2 alpha^2 kappa sum_i [(1 + Delta^o_ii - b^o_i)(1 + Delta^t_ii
             - b^t_i) + alpha^2 kappa sum_{j != i} Delta^o_ij Delta^t_ij], the second sum inside the
             bracket as in the printed line above it: this and the library's against enumeration.
-    Fails   without the second sum, with one alpha^2 kappa before it, and as typeset without the
-            bracket, where alpha^2 kappa times it is added.
+    Fails   without the second sum, with alpha^2 kappa before it once in all, not twice, and as
+            typeset without the bracket, where alpha^2 kappa times it is added.
     """
     count = min(t.draws, 30)
     w = warm(t.rng, count, 3, 0.3)

@@ -273,9 +273,9 @@ def _bounded_noise(t: Trial) -> None:
 def thm3(t: Trial) -> None:
     """Row-normalised ReLU networks with a warm start converge to the ground truth (Theorem 3).
 
-    Given   warm starts, b < 1 - alpha^2 kappa, rows of norm 1: the exact loss at d = 3, 4, without
-            noise and with bounded noise; biases above the errors of the starts only; samples with
-            Gaussian noise at d = 20.
+    Given   warm starts, b < 1 - alpha^2 kappa, rows of norm 1: the exact loss without noise, d = 3,
+            4, and with bounded noise, d = 3; biases above the errors of the starts only; samples
+            with Gaussian noise at d = 20.
     Claim   The loop of half-rounds ends with both networks at the identity; on samples the mean
             |off-diagonal| falls to 0.15 of the start's or less.
     Fails   for no bias, random rows, no normalisation, biases above 1 - alpha^2 kappa.

@@ -77,7 +77,7 @@ def fig1(t: Trial, runs: Runs) -> None:
     Question   Does CL end above NCL, by a one-sided Welch test and by 0.2 (low and high in the
                text)? Does NCL's loss fall?
     Refuted    by a p-value above 0.05, a smaller gap. Controls: every other run exchanged; start
-               and end exchanged.
+               and end exchanged in every other run.
     """
     pair = ("one-hot-cl", "one-hot-ncl")
     ends_above(t, runs, *pair, "CL ends above NCL")
@@ -95,7 +95,7 @@ def fig2(t: Trial, runs: Runs) -> None:
     Protocol   k-sparse latents, BatchNorm and symmetric ReLU, every Pr(sparse).
     Question   Does CL-basic end above NCL-basic (Welch), and NCL-basic below 0.75?
     Refuted    by one Pr(sparse) at which it does not. Controls: every other run exchanged; warm
-               starts with c = 2.
+               starts with c = 2, untrained.
     """
     readings = rt.other(runs, ("cl-basic-masked", "ncl-basic-masked"))
     ends_above(t, runs, "cl-basic", "ncl-basic", "CL ends above NCL", readings)
@@ -220,7 +220,7 @@ def fig6(t: Trial, runs: Runs) -> None:
     Protocol   NCL with a linear predictor from a random start, and from the warm one.
     Question   Does it end below the warm start (Welch), and below 0.75?
     Refuted    by one Pr(sparse) at which it does not. Controls: every other run exchanged; warm
-               starts with c = 2.
+               starts with c = 2, untrained.
     """
     ends_above(t, runs, "pred-warm", "pred-random", "ends below the warm start")
     stays_low(t, runs, "pred-random", "ends low")

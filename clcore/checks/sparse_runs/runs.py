@@ -89,8 +89,8 @@ def tab2(t: Trial, runs: Runs) -> None:
     Question   Do nine cells of ten agree? Are the orders that the text reads off ours (Welch)? Has
                every printed cell five numbers in [0, 1] of its mean and std?
     Refuted    by fewer cells, another order, a std that none have. Corrected: that std ten times
-               smaller. Controls: models exchanged, encoders before training, stds ten times as
-               large.
+               smaller. Controls: models exchanged, encoders before training, every other run
+               exchanged, stds ten times as large.
     """
     _cells(t, runs, LOSSES)
     for high, low in (

@@ -256,7 +256,8 @@ def ex2(t: Trial) -> None:
             2^M states; Delta, Sigma_0 and Sigma_1 as printed; u_m is an LME just for q_m < (3
             - sqrt 5)/2.
     Fails   for 1 - q in place of its square, for q I, for I where M < d, for Sigma_1 = I, for the
-            threshold 1/2; for y_m that are independent in pairs only.
+            threshold 1/2; for y_m that are independent in pairs only; in a proof, for 1 - q in
+            place of q across u.
     """
     rng, draws, M = t.rng, min(t.draws, 200), 5
     q, U = rng.uniform(0.05, 0.6, (draws, M)), bases(rng, draws, M)

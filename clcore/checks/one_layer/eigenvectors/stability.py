@@ -157,7 +157,8 @@ def thm1(t: Trial) -> None:
     Claim   w_* attracts the flow of Eq. 7: the distance is less after 100 to 500 steps (for
             continuous laws: next to w_* the push is inward, in the worst direction).
     Fails   where A jumps at w_*, although rho = 0 there. Corrected: A continuous at w_*. Controls:
-            rho 1.1 times the gap, a second eigenvector, the flow reversed.
+            rho 1.1 times the gap, a second eigenvector, the flow reversed; in the proof, the second
+            group of points moved off the plane, where its gate is closed.
     """
     # Families with rho at 0.98 of the gap, and at 1.1.
     near, rougher = (_growth(*_family(t, share)) for share in (0.98, 1.1))

@@ -179,7 +179,8 @@ def def1(t: Trial) -> None:
     Given   random features phi >= 0, alpha = 1, the Gaussian.
     Claim   alpha = phi phi^T is symmetric, positive semi-definite and nonnegative.
     Fails   for InfoNCE's normalised rows (not symmetric), features of both signs (entries below 0),
-            distances in place of a kernel (a negative eigenvalue).
+            distances in place of a kernel (a negative eigenvalue); in the proof that v^T alpha v is
+            a sum of squares, two features, for one square of the sum in place of two.
     """
     rng, draws, n = t.rng, t.draws, 8
 

@@ -178,7 +178,7 @@ def eq41(t: Trial) -> None:
             tends to sum_l z_l^2 E_{p~_l} V[g|x_0]; Eq. 32 minus Eq. 41 is Lemma 2, sum_l z_l^2
             V_{p~_l}[E[g|x_0]].
     Fails   without z_l, without the factor 2, for one view twice, for the sum in place of the
-            difference.
+            difference; in the proof of C^intra, for z_l in place of its square.
     """
     sums = t.part("row sums, Eqs. 33 and 34", 1e-11, controls=pooled)
     views = t.part("pairs of views, Eqs. 36 to 39", 1e-11, controls=pooled)

@@ -313,7 +313,8 @@ def lem3(t: Trial) -> None:
         A = one_layer.operator(world, *tensors(w), kind, SLOPE).numpy()
         image = np.einsum("bij,bj->bi", A, w)
 
-        # P A w against p times the gradient of C_alpha/2 (p = 1 but for monomials); A w as it is.
+        # P A w against p times the projected gradient of C_alpha/2 (p = 1 but for monomials), and
+        # A w against p times the gradient that is not projected.
         part = later if degree == 1 else powers
         part.add(relative(ours, degree * along / 2), relative(image, degree * slope / 2))
         later.breaks("without 1/2", relative(ours, degree * along))
@@ -324,7 +325,7 @@ def lem3(t: Trial) -> None:
         if degree > 1:
             powers.breaks("constant 1", relative(ours, along / 2))
 
-        # The one-layer version: 2 P A w against p times the gradient of C_alpha.
+        # The one-layer version: 2 P A w against p times the projected gradient of C_alpha.
         older.add(relative(2 * ours, degree * along))
         older.breaks("constant 1", relative(ours, degree * along))
     proofs.lem3(later, powers, older)

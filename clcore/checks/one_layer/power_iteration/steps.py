@@ -70,8 +70,9 @@ def lem7(t: Trial) -> None:
     Claim   1 - d_t <= mu_t (1 - c_t), by Eqs. 184 to 186. Corrected: where |lambda_i| <= lambda_2
             for i > 1, as for positive semi-definite A.
     Fails   for indefinite A with a large negative eigenvalue. In the reason for Eq. 184 the sum has
-            no lambda_i^2 (a misprint). Controls: half of mu; in Eq. 184 half of the square,
-            in Eq. 186 a quarter of it.
+            no lambda_i^2 (a misprint). Controls: half of mu; where s = r^2 (1/c_t^2 - 1), r
+            = lambda_2/lambda_1, s/2 for s in Eq. 184, and s/4 for s/2 in Eq. 186; in the proof that
+            s/2 = mu_t (1 - c_t), mu_t without 1 + c_t.
 
     mu by eigh of A; c and d from the coordinates that A was built from. Tight draws nearly attain
     the bounds.
@@ -92,7 +93,7 @@ def lem7(t: Trial) -> None:
             lower = (1 + square) ** -0.5
 
             # The lemma and Eq. 184; they need that no other eigenvalue is larger than the second.
-            # `less`: with half of mu, and with half of the square.
+            # `less`: with half of mu, and with half of s; s is `square`.
             excess = (1 - d - m * (1 - c), lower - d)
             less = (1 - d - m / 2 * (1 - c), (1 + square / 2) ** -0.5 - d)
             for whole, part, over, half in zip(printed, mended, excess, less, strict=True):
@@ -108,7 +109,7 @@ def lem7(t: Trial) -> None:
             reason.add(np.abs((rest**2).sum(-1) - (1 - c**2)))
             stray = np.abs(((values[:, 1:] * rest) ** 2).sum(-1) - (1 - c**2))
             reason.breaks(r"as typeset: $\lambda_i^2$ in the sum", stray)
-            # 1 / sqrt(1 + s) >= 1 - s / 2, s the square.
+            # 1 / sqrt(1 + s) >= 1 - s / 2.
             last.add(1 - square / 2 - lower)
             if kind == "tight":
                 last.breaks("a quarter of the square", 1 - square / 4 - lower)
@@ -243,7 +244,8 @@ def lem10(t: Trial) -> None:
             |dphi_1^T w(t + 1)| <= (L/gap) |dw| sqrt(1 - d_t^2) (Eq. 200), sqrt(1 - d_t^2)
             <= sqrt(2 mu_t (1 - c_t)) (Eq. 201), and |d_t - c_{t+1}| <= nu_t (1 - c_t), kappa
             = 8/gap^2.
-    Fails   for half of L, half of mu under the root, nu without its second term.
+    Fails   for half of L, half of mu under the root, nu without its second term; in the proof of
+            Eq. 200, for lambda_1 - lambda_3 in place of the gap.
     """
     rng = t.rng
     more: dict[str, Any] = {"controls": typical, "draws": 40 * t.draws}
@@ -307,7 +309,8 @@ def eq101(t: Trial) -> None:
     Given   matrices A(w) that move with w, and constant positive definite A.
     Claim   (1) Limits of w <- A(w) w/|A(w) w| are eigenvectors with positive eigenvalue. (2) For
             constant A errors fall as (lambda_2/lambda_1)^t, within 1 per cent.
-    Fails   (1) for the start; (2) for the rate of the third eigenvalue.
+    Fails   (1) for the start, and in the proof for a negative eigenvalue; (2) for the rate of the
+            third eigenvalue.
     """
     rng, draws, d = t.rng, t.draws, 5
     values = np.tile([1.0, 0.4, 0.3, 0.2, 0.1], (draws, 1))

@@ -361,9 +361,9 @@ def eq216(t: Trial) -> None:
     """Geometric rates of power iteration with bounded irregularity (Eqs. 206-220).
 
     Given   runs on random PD families for which a gamma < 1 is proved, 200 steps.
-    Claim   1 - c_t <= gamma^t (1 - c_0), |w(t) - w(0)| <= front sum gamma^(t/2), |dw(t)| <= sqrt(2
-            (1 + mu c)(1 - c_t)) <= front gamma^(t/2), front = sqrt(2 (1 + gamma)(1 - c_0)); and
-            1 - c_{t+1} <= (mu_t + nu_t)(1 - c_t) (Eqs. 213, 214).
+    Claim   1 - c_t <= gamma^t (1 - c_0), |w(t) - w(0)| <= front sum_{s < t} gamma^(s/2), |dw(t)|
+            <= sqrt(2 (1 + mu_t c_t)(1 - c_t)) <= front gamma^(t/2), front = sqrt(2 (1 + gamma)(1
+            - c_0)); and 1 - c_{t+1} <= (mu_t + nu_t)(1 - c_t) (Eqs. 213, 214).
     Fails   for gamma squared, and a tenth of the other bounds.
     """
     run = runs(t)

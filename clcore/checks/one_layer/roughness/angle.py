@@ -46,7 +46,8 @@ def eq83(t: Trial) -> None:
     Given   angles up to 1.5 between unit vectors; epsilon at the edge, and free.
     Claim   arcsin sqrt(1 - x^2) <= sqrt(1 - x^2)/x; arccos w^T w_* <= |w - w_*|/(1 - eps), the
             last step as an equation for eps = 1 - w^T w_* and as <= otherwise.
-    Fails   for 0.9 of a right side, 1 + eps, and "=" with eps free, as typeset.
+    Fails   for 0.9 of a right side, 1 + eps, and "=" with eps free, as typeset; in the proofs, for
+            1 - x in place of 1 - x^2, and 1 in place of 2 in |w - w_*|^2 = 2 (1 - w^T w_*).
     """
     rng, n = t.rng, 100 * t.draws
     angle = 10.0 ** rng.uniform(-3, math.log10(1.5), n)
