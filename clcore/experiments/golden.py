@@ -29,7 +29,8 @@ EXCEPTIONS = {
     "ncl-simplified-empty-views": (
         1e-3,
         "a view with every coordinate masked has no direction: the program multiplies its gradient "
-        "by 10¹², and the halves that ought to cancel leave their rounding; ours gives it none",
+        "by 10¹², and the halves that should cancel leave their rounding; our code gives it no "
+        "gradient",
     ),
 }
 """Traces that agree less well: their own tolerance, and why."""

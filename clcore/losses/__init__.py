@@ -1,8 +1,8 @@
 """Contrastive losses of two views, and what the papers derive from them.
 
 Outputs for the first views of n samples are z, for the second views z2, both `[*b, n, d]`: leading
-dimensions are batches, and all runs under `torch.func.vmap`. Losses of a training loop are
-`InfoNCE`, `ContrastiveLoss` and, with labels, `SupCon`, modules for one batch `[n, d]`. As
+dimensions are batches, and all runs under `torch.func.vmap`. In a training loop use
+`InfoNCE`, `ContrastiveLoss` and, with labels, `SupCon`: modules for one batch `[n, d]`. As
 functions, for batches of batches too, they are `infonce`, `family_loss` and `supcon`, the first two
 with other defaults: the module has `how="nt-xent"`, the function `how="acl"`; `ContrastiveLoss` is
 the mean over samples, `family_loss` the sum; all take `reduction="none"`. `gather` joins the

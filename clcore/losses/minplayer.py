@@ -122,7 +122,7 @@ def square_weights(
 ) -> Float[Tensor, "*b n n"]:
     """Minimiser for r_s = -tau alpha^2 / 2: -c / tau projected on the simplex (acl Sec. 6.1).
 
-    Dear pairs get exactly 0. Errors: tau <= 0, mass <= 0 (numbers), shapes, n < 2.
+    Costly pairs get exactly 0. Errors: tau <= 0, mass <= 0 (numbers), shapes, n < 2.
 
     Examples:
         >>> z = torch.tensor([[0.0], [1.0], [3.0]])
@@ -221,8 +221,8 @@ def variant_loss(
     "nce" is L_nce / n. The others are -E_alpha / (2 n): descent on L is ascent on E / 2 (acl Thm.
     1), so that "entropy" has exactly the gradient of "nce" with eps = 0. alpha is detached
     (procedure P_g, acl Eq. 7) in all but "backprop-alpha", which lets the gradient through alpha in
-    E alone: with the regulariser, E - R at the best alpha would be -2 L_nce again. Only gradients
-    are meant; the values of different variants do not compare.
+    E alone: with the regulariser, E - R at the best alpha would be -2 L_nce again. Only the
+    gradients have a meaning; the values of different variants are not comparable.
 
     settings: overrides of `VARIANTS[variant]`.
     Errors: unknown variant or setting, tau <= 0, gamma <= 1, p < 1, eps < 0, n < 2, shapes.

@@ -118,7 +118,7 @@ class InfoNCE(nn.Module):
 class ContrastiveLoss(nn.Module):
     """A loss of the (phi, psi) family (acl Eq. 1), the mean over samples; to be descended.
 
-    `family_loss` with another default: that is the sum over samples.
+    `family_loss` with another default: the function takes the sum over samples.
 
     Attributes:
         pair: the `Pair`, given as such or by its name in acl Table 1, with that table's settings as

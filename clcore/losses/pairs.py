@@ -90,9 +90,9 @@ class LogDomain:
 class Pair:
     """One row of acl Table 1: phi, psi, their derivatives, and where psi is exponential `log`.
 
-    `log` is None where psi is no exponential; Theorem 2 of acl does not cover those rows. The eight
-    rows can be pickled and copied, so a loss is saved with its net; one of your own can be where
-    its functions have names at the top of a module.
+    `log` is None where psi is not an exponential; Theorem 2 of acl does not cover those rows. The
+    eight rows can be pickled and copied, so a loss is saved with its net; so can a pair of your
+    own if its functions are defined at the top level of a module.
 
     Examples:
         >>> hinge = Pair(

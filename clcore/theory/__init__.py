@@ -1,6 +1,6 @@
 """The objects that the papers' theorems are about, in one room each.
 
-Every room is a package of modules, and stands on `losses`, `nets` and `random` alone: deep linear
+Every room is a package of modules that uses `losses`, `nets` and `random` alone: deep linear
 nets, ReLU nets, the covariance operator of deep nets, latent trees, one and two nonlinear layers,
 masked sparse codes. Their results are exact (finite sums, closed forms) unless stated otherwise.
 """

@@ -20,8 +20,8 @@ def test_errata_show_both_forms_with_their_measurements() -> None:
     text = whole(row(), wrong(), todo())
     assert "Of the 2 claims checked so far, 1 need no correction: 1 holds as printed. " in text
     assert (
-        "1 are false as printed and come from 1 errors. Most of these errors and misprints, 1 of "
-        in text
+        "1 are false as printed and come from 1 errors. "
+        "Of these errors and the misprints together, 1 of " in text
     )
     assert "## Constants and indices\n\n### acl/thm1" in text
     for piece in (
@@ -193,8 +193,8 @@ def test_a_number_that_cannot_be_is_listed_whatever_decides_its_row() -> None:
     page = errata.files([row(), table])["errata/acl.md"]
     listed = page.split("## Impossible numbers")[1]
     assert r"acl-tab2a.html" in listed and r"\(.18\pm.3\) of five numbers" in listed
-    assert "Cannot be as printed:\n    $.18\\pm.3$ of five" in letters.text("acl", [table])
-    assert r"Cannot be as printed: \(.18\pm.3\)" in letters.files([table])["letters/acl.md"]
+    assert "Impossible as printed:\n    $.18\\pm.3$ of five" in letters.text("acl", [table])
+    assert r"Impossible as printed: \(.18\pm.3\)" in letters.files([table])["letters/acl.md"]
     assert "Impossible" not in whole(row("differs"), row(), wrong(id="acl/eq2"))
 
 
@@ -239,7 +239,7 @@ def test_what_we_take_back_is_told_with_its_day() -> None:
     told = '<time datetime="2026-11-26">2026-11-26</time>: We said \\(a&lt;b\\); it is not.'
     page = errata.files(rows)["errata/acl.md"]
     assert page.index("## Constants and indices") < page.index("## Withdrawn") < page.index(told)
-    assert "We withdrew 1 of our own: each" in errata.files(rows)["errata.md"]
+    assert "We withdrew 1 entries of our own: each" in errata.files(rows)["errata.md"]
     assert told in letters.files(rows)["letters/acl.md"]
     told = f"* Theorem 1: {row()['title']}, 2026-11-26:\n    We said $a<b$; it is not."
     assert told in letters.text("acl", rows)

@@ -30,7 +30,7 @@ def far_end(answer: Any) -> float:
 
 @exercise(
     "ex-two-2",
-    "a function of filters (1, 2, n) and c in [0, 1]: the filters at c of the path",
+    "a function of filters (1, 2, n) and c in [0, 1]: the filters at c on the path",
     bound=1e-9,
     wrong=(
         lambda W, c: W,
@@ -59,7 +59,7 @@ def path(answer: Any) -> float:
 
 @exercise(
     "ex-two-3",
-    "a function of the two switches: whether the length of a filter stays",
+    "a function of the two switches: whether a filter keeps its length",
     bound=0,
     wrong=(lambda mean, deviation: mean, lambda mean, deviation: True),
 )
@@ -103,7 +103,7 @@ def by_chance(answer: Any) -> float:
 
 @exercise(
     "ex-two-5",
-    "a start (3,) of norm one that loses in spite of c = 0.5",
+    "a start (3,) of norm one from which pattern 1 loses in spite of c = 0.5",
     bound=0,
     wrong=([1.0, 0.0, 0.0], [0.6, 0.8, 0.0], [0.0, 1.0, 0.0]),
 )
@@ -118,7 +118,7 @@ def loses(answer: Any) -> float:
 
 @exercise(
     "ex-two-6",
-    "a function of rate, decay, momentum and steps: the share that is left",
+    "a function of rate, decay, momentum and steps: the share of the weight that is left",
     bound=0.02,
     wrong=(
         lambda eta, decay, m, steps: (1 - eta * decay) ** steps,

@@ -47,7 +47,7 @@ def false_negatives() -> int:
 
 @exercise(
     "ex-image-3",
-    "the gradient by the filters of the positive's cosine, a function of two outputs (n, d)",
+    "a function of two outputs (n, d): the gradient of their summed cosines in the first",
     bound=1e-9,
     wrong=(lambda a, b: b, lambda a, b: a - b, lambda a, b: 0 * a),
 )
@@ -120,7 +120,7 @@ def shuffled(answer: Any) -> float:
 
 @exercise(
     "ex-image-6",
-    "a function of filters (k, n): how many they are in effect, a number",
+    "a function of filters (k, n): their effective number",
     bound=1e-8,
     wrong=(
         lambda w: len(w),

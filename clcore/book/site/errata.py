@@ -148,8 +148,8 @@ def _summary(rows: list[dict], wrong: list[dict], slips: list[dict]) -> str:
         words += f"{len(wrong)} are false as printed and come from {len(_roots(wrong))} errors. "
         if 2 * light > len(own):
             words += (
-                f"Most of these errors and misprints, {light} of {len(own)}, are missing "
-                "conditions, constants and misprints. "
+                f"Of these errors and the misprints together, {light} of {len(own)} are missing "
+                "conditions, wrong constants or misprints. "
             )
     if unsettled := sum(row["verdict"] in ("depends", "differs", "partial") for row in rows):
         words += f"{unsettled} runs are unsettled (depends, differs, partial): see the ledger. "
@@ -157,11 +157,11 @@ def _summary(rows: list[dict], wrong: list[dict], slips: list[dict]) -> str:
     copied = sum(any(COPY in check[n] for check in row["checks"] for n in texts) for row in wrong)
     if copied:
         words += (
-            f"In {copied} of them, as their notes say, the error may be an artefact of our text "
-            "copy, not of the paper."
+            f"In {copied} of the false rows, as their notes say, the error may be an artefact of "
+            "our text copy, not of the paper."
         )
     if back := withdrawn(rows):
-        words += f" We withdrew {len(back)} of our own: each paper's page ends with them."
+        words += f" We withdrew {len(back)} entries of our own: each paper's page ends with them."
     return f"{words}\n\n{raw(_table(wrong, slips))}"
 
 

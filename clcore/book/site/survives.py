@@ -7,10 +7,10 @@ from clcore.ledger import headlines
 from clcore.ledger.verdicts import heard_first
 
 INTRO = (
-    "Each line is a claim as its readers remember it, with the worst verdict of the rows that "
-    "decide it, computed in this build: a row holds if every error that we measured is $\\leq$ its "
-    "bound. We chose the claims and the words; what the paper states, its checks and its "
-    "smallest counterexample are one click away."
+    "The claims are worded as readers remember them. The verdict on each is the worst of the rows "
+    "that decide it, computed in this build: a row holds if every error that we measured is "
+    "$\\leq$ its bound. We chose the claims and the words; what the paper states, its checks and "
+    "its smallest counterexample are one click away."
 )
 """Begins every page; without a formula that Sphinx sees, it leaves MathJax out."""
 
