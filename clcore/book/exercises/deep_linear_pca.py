@@ -117,7 +117,7 @@ _BLIND = _matrix([[0.5**0.5, 0, 0], [0, 0.5**0.5, 0]])
 
 @exercise(
     "ex-linear-4",
-    "a pair: the four layers as a list, the first one first, and X",
+    "a pair: the four layers as a list, layer 1 first, and X",
     bound=1e-6,
     wrong=(
         # Layer 1 has one node, layer 1 sees negative directions alone, nothing cancels.

@@ -55,7 +55,7 @@ def half() -> float:
 
 @exercise(
     "ex-minmax-2",
-    "a function of z, z2 and tau: the gradient by z, shaped like z",
+    "a function of z, z2 and tau: the gradient with respect to z, shaped like z",
     bound=1e-9,
     wrong=(
         lambda z, z2, tau: 0 * z,
@@ -99,7 +99,7 @@ def without_the_nearest(answer: Any) -> float:
 
 @exercise(
     "ex-minmax-4",
-    "a function of z and z2: the gradient by z of the missing term, shaped like z",
+    "a function of z and z2: the gradient of the missing term with respect to z, shaped like z",
     bound=1e-9,
     wrong=(
         lambda z, z2: 0 * z,

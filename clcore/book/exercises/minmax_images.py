@@ -14,7 +14,7 @@ def _numbers(answer: Any) -> list[float]:
 
 @exercise(
     "ex-six-1",
-    "a function of mean and plus-minus of two cells: Welch's t if that is a standard error",
+    "a function of a, s, b and r: Welch's t if s and r are standard errors",
     bound=1e-9,
     wrong=(
         lambda a, s, b, r: (a - b) / math.sqrt((s * s + r * r) / 5),
@@ -36,7 +36,7 @@ def plus_minus(answer: Any) -> float:
 
 @exercise(
     "ex-six-2",
-    "a function of s, delta and rho: seeds a row for a chance of 80 per cent, a number",
+    "a function of s, delta and rho: seeds per row for a power of 80 per cent, a number",
     bound=0.02,
     wrong=(
         lambda s, delta, rho: (1.96 + 0.84) ** 2 * s**2 / delta**2,
@@ -61,7 +61,7 @@ def seeds(answer: Any) -> float:
 
 @exercise(
     "ex-six-3",
-    "a function of distances (n,), p and tau: the weights (n,) that minimise",
+    "a function of distances (n,), p and tau: the weights (n,) that minimise the objective",
     bound=1e-5,
     wrong=(
         lambda d, p, tau: torch.softmax(-d / tau, 0),
@@ -128,7 +128,7 @@ def square_player(answer: Any) -> float:
 
 @exercise(
     "ex-six-5",
-    "a function of n: how many of n negatives are false, on average",
+    "a function of n: how many of an image's n - 1 negatives are of its class, on average",
     bound=1e-9,
     wrong=(lambda n: n / 10, lambda n: n * (n - 1) / 10, lambda n: 1 - 0.9 ** (n - 1)),
 )
@@ -144,7 +144,7 @@ def false_negatives(answer: Any) -> float:
 
 @exercise(
     "ex-six-6",
-    "two accuracies of paired runs, each (5,): ahead in every seed, unseen by an unpaired test",
+    "accuracies of two losses, each (5,): the paired test significant, Welch's statistic below 1",
     bound=0,
     wrong=([[90.0] * 5, [80.0] * 5], [[1.0, 2, 3, 4, 5], [1.0, 2, 3, 4, 5]]),
 )

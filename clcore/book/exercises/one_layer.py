@@ -169,7 +169,7 @@ def added(answer: Any) -> float:
 
 @exercise(
     "ex-onelayer-5",
-    "the factor a step, a function of ε",
+    "the factor per step, a function of ε",
     bound=1e-6,
     wrong=(lambda e: 0.5, lambda e: e / (2 + e), lambda e: ((1 + e) / (2 + e)) ** 2),
 )

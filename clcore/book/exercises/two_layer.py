@@ -59,7 +59,7 @@ def path(answer: Any) -> float:
 
 @exercise(
     "ex-two-3",
-    "a function of the two switches: whether the length of a filter stays",
+    "a function of the two switches: whether the length of a filter stays constant",
     bound=0,
     wrong=(lambda mean, deviation: mean, lambda mean, deviation: True),
 )
@@ -103,7 +103,7 @@ def by_chance(answer: Any) -> float:
 
 @exercise(
     "ex-two-5",
-    "a start (3,) of norm one that loses in spite of c = 0.5",
+    "a start (3,) of norm one from which pattern 1 loses in spite of c = 0.5",
     bound=0,
     wrong=([1.0, 0.0, 0.0], [0.6, 0.8, 0.0], [0.0, 1.0, 0.0]),
 )

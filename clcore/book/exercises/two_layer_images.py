@@ -47,7 +47,7 @@ def false_negatives() -> int:
 
 @exercise(
     "ex-image-3",
-    "the gradient by the filters of the positive's cosine, a function of two outputs (n, d)",
+    "the gradient of the cosines with respect to the first outputs, a function of both (n, d)",
     bound=1e-9,
     wrong=(lambda a, b: b, lambda a, b: a - b, lambda a, b: 0 * a),
 )
