@@ -128,7 +128,7 @@ def _worlds(count: int) -> Iterator[tuple[co.World, list[torch.Tensor]]]:
 
 @exercise(
     "ex-dual-4",
-    "the rate of half a squared norm, a function of the outputs and the two kinds of chances",
+    "the rate of half a squared norm, a function of the outputs and both sets of probabilities",
     bound=1e-9,
     wrong=(
         _no_means,

@@ -16,7 +16,7 @@ from clcore.theory.sparse import srelu_dynamics as srelu
 
 @exercise(
     "ex-dynamics-linear-1",
-    "a function of lambda and c: the share of the online start over that of the target",
+    "a function of lambda and c: the coefficient of the online start over that of the target's",
     bound=1e-8,
     wrong=(lambda lam, c: 1.0, lambda lam, c: lam**0.5, lambda lam, c: lam**0.5 + c / 2),
 )
@@ -37,7 +37,7 @@ def taking_turns(answer: Any) -> float:
 
 @numeric(
     "ex-dynamics-linear-2",
-    "the max-cosine that all columns go to, a number",
+    "the max-cosine that all columns converge to, a number",
     wrong=(1.0, 1 / 20),
     varies={"d": ("for $d=20$", (12, 16, 30, 40, 50))},
 )

@@ -16,7 +16,7 @@ from clcore.theory.trees import lucky_nodes, tree_nets
 
 @exercise(
     "ex-tree-1",
-    "a function of the polarity down the path and of the root's: the size of what survives",
+    "a function of the path's polarity and the root's: the size o_mu",
     bound=1e-9,
     wrong=(
         lambda path, root: path**2 * (1 - path**2),
@@ -102,7 +102,7 @@ def too_few(answer: Any) -> float:
 
 @exercise(
     "ex-hltm-depth",
-    "a function of the polarity: the most edges at which a leaf guesses right three times in four",
+    "a function of the polarity: the most edges at which a leaf's guess is right 3 times out of 4",
     bound=0,
     wrong=(lambda rho: 1, lambda rho: int(np.log(0.75) / np.log(rho)), lambda rho: 1 / (1 - rho)),
 )

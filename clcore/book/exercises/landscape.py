@@ -113,7 +113,7 @@ def normalised(answer: Any) -> float:
 
 @exercise(
     "ex-landscape-noise",
-    "a function of samples (n, p): the mean and the largest |cos| of different ones",
+    "a function of samples (n, p): the mean and the largest |cos| between different samples",
     bound=1e-9,
     wrong=(
         lambda x: [1.0, 1.0],
@@ -157,7 +157,7 @@ def bad_but_full(answer: Any) -> float:
 
 @exercise(
     "ex-landscape-share",
-    "a function of d: the share of the plateau, a number",
+    "a function of d: the probability that a start is on the plateau, a number",
     bound=0.3,
     wrong=(
         lambda d: 2.0**-d,

@@ -14,7 +14,7 @@ def _numbers(answer: Any) -> list[float]:
 
 @exercise(
     "ex-six-1",
-    "a function of mean and plus-minus of two cells: Welch's t, ± a standard error",
+    "a function of a, s, b and r: Welch's t if s and r are standard errors",
     bound=1e-9,
     wrong=(
         lambda a, s, b, r: (a - b) / math.sqrt((s * s + r * r) / 5),
@@ -128,7 +128,7 @@ def square_player(answer: Any) -> float:
 
 @exercise(
     "ex-six-5",
-    "a function of n: how many of the n - 1 negatives are false, on average",
+    "a function of n: how many of an image's n - 1 negatives are of its class, on average",
     bound=1e-9,
     wrong=(lambda n: n / 10, lambda n: n * (n - 1) / 10, lambda n: 1 - 0.9 ** (n - 1)),
 )
@@ -144,7 +144,7 @@ def false_negatives(answer: Any) -> float:
 
 @exercise(
     "ex-six-6",
-    "two accuracies of paired runs, each (5,): ahead in every seed, unseen by an unpaired test",
+    "accuracies of two losses, each (5,): the paired test significant, Welch's statistic below 1",
     bound=0,
     wrong=([[90.0] * 5, [80.0] * 5], [[1.0, 2, 3, 4, 5], [1.0, 2, 3, 4, 5]]),
 )

@@ -59,7 +59,7 @@ def path(answer: Any) -> float:
 
 @exercise(
     "ex-two-3",
-    "a function of the two switches: whether a filter keeps its length",
+    "a function of the two switches: whether the length of a filter stays constant",
     bound=0,
     wrong=(lambda mean, deviation: mean, lambda mean, deviation: True),
 )
