@@ -47,7 +47,7 @@ def false_negatives() -> int:
 
 @exercise(
     "ex-image-3",
-    "a function of two outputs (n, d): the gradient of their summed cosines with respect to the first",
+    "a function of two outputs (n, d): gradient of their summed cosines with respect to the first",
     bound=1e-9,
     wrong=(lambda a, b: b, lambda a, b: a - b, lambda a, b: 0 * a),
 )

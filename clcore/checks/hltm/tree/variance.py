@@ -118,7 +118,7 @@ def eq158(t: Trial) -> None:
             + sum_k s_k^2 (1 - rho^2)/n).
     Fails   with several units per latent. Corrected: sums over latents, with their units'
             covariances; each child's term as often as its latent has units. Controls: 1 - rho
-            for 1 - rho^2, the variances twice, a sixth of the printed bound.
+            for 1 - rho^2, the variances twice, a sixth of the bound.
     """
     count = min(t.share(4), 12)
     two = t.part("variance of two values", 1e-13, controls=pooled, draws=4 * count)
@@ -166,7 +166,8 @@ def eq158(t: Trial) -> None:
             for V in (exact, _own_variance(w, mu, w.out)):
                 bounds.printed.add(_above(V, printed))
                 bounds.corrected.add(_above(V, corrected))
-                bounds.breaks("a sixth of the bound", _above(V, printed / 6))
+                for part, limit in ((bounds.printed, printed), (bounds.corrected, corrected)):
+                    part.breaks("a sixth of the bound", _above(V, limit / 6))
             found = (V.max((1, 2)) - again.limit for V in (again.before, again.after))
             bounds.printed.fails_by(*found)
 
@@ -206,8 +207,7 @@ def eq163(t: Trial) -> None:
     Claim   v_j(0) <= sd(pre_j|z_mu = 0) (Eqs. 160-162) <= sigma_w sqrt(3 sigma_l^2 + 3 sum_k s_k^2
             (1 - rho^2)/n) (Eq. 163), v_j by enumeration.
     Fails   Eq. 163 with several units per latent; corrected: each child's term as often as its
-            latent has units. Controls: a positive mean, a tenth of sd, a third of the printed
-            bound.
+            latent has units. Controls: a positive mean, a tenth of sd, a third of the bound.
     """
     count = min(t.share(4), 12)
     steps = t.part("Eqs. 160-162", 1e-13, controls=worst)
@@ -239,4 +239,4 @@ def eq163(t: Trial) -> None:
             limit = (3 / 8 * (2 - 0.3**2 - 0.29**2)) ** 0.5
             bound.confirms(own=15**0.5 * chance, limit=limit)
             corrected = t.corrected(name, 1e-13, controls=worst).add(sd - wider)
-            corrected.breaks("a third of the bound", sd - root / 3)
+            corrected.breaks("a third of the bound", sd - wider / 3)
