@@ -192,9 +192,10 @@ def test_the_note_names_runs_that_differ():
         found = of_claim("acl/num15", runs(LEADS | leads))
         return found["printed cells: comparable to InfoNCE or better"]
 
-    assert "Not so elsewhere" not in printed(square=-1.0).note
+    assert "Our runs differ" not in printed(square=-1.0).note
     record = printed(inverse=-9.0, square=2.0)
     assert "fails for the square regulariser" in record.note
+    assert "Our runs differ: inverse" in record.note
     assert "inverse, γ = 2: -9.0" in record.note and "square: +" in record.note
     assert "10,000 images, 20 epochs" in record.note
 

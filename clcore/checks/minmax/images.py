@@ -283,7 +283,7 @@ def _contrary(runs: pd.DataFrame) -> str:
     if end.low["square"] > 0:
         other.append("square")
     said = "; ".join(f"{NAMES[name]}: {_said(end.loc[name])}" for name in other)
-    return f" Not so elsewhere: {said}. {about(runs)}" if said else ""
+    return f" Our runs differ: {said}. {about(runs)}" if said else ""
 
 
 def _regularisers(t: Trial, label: str, runs: pd.DataFrame) -> None:

@@ -255,7 +255,7 @@ def num17(t: Trial, runs: Runs, draws: int, seed: int) -> None:
     seen: Shared = {"draws": len(points), "evidence": evidence(runs)}
     part = t.part("total variation is correlated with accuracy", majority, ">=", **seen)
     part.add(_positive(found)).breaks("accuracies of other settings", np.mean(mixed))
-    names = {"tv": "as it is", "unit": "at norm 1", "norm": "the norm alone"}
+    names = {"tv": "total variation", "unit": "total variation at norm 1", "norm": "the norm"}
     said = ", ".join(f"{name} in {_positive(found, m)}" for m, name in names.items())
     part.says(layers=len(layers(runs)), settings=len(points), said=said, about=about(runs))
 
