@@ -348,7 +348,9 @@ def test_figure_5_in_short_has_the_recorded_shares():
         return rows.groupby("tokens").all_found.mean()
 
     said = findings.known()["nl/fig5"]["in_short"]
-    without, largest = re.search(r"(\d+) per cent .*none to (\d+) \(20 tokens\)", said).groups()
+    without, largest = re.search(
+        r"(\d+) per cent .*, 0 to (\d+) with it \(20 tokens\)", said
+    ).groups()
     assert shares("sum").round(2).eq(int(without) / 100).all()
     with_it = [shares(name)[20] for name in ("paper", *ts.TEMPERATURES)]
     assert min(with_it) == 0 and round(100 * max(with_it)) == int(largest)

@@ -20,7 +20,7 @@ NETS |= {n: f"srelu-{n.lower()}-10" for n in ("CL", "NCL")}  # of Figures 8 and 
 NUMBER = r"(\d\.\d+)"
 ENDS = re.compile(
     rf"\b({'|'.join(sorted(NETS, key=len, reverse=True))})(?:,| alone)?(?: ends?(?: as high as "
-    rf"print)?,?)? (?:at |\(){NUMBER}(?:, {NUMBER})?(?: (and|to) {NUMBER}| (or more))?"
+    rf"printed)?,?)? (?:at |\(){NUMBER}(?:, {NUMBER})?(?: (and|to) {NUMBER}| (or more))?"
 )
 """Such as "SimCLR ends at 0.89, 0.88 and 0.66", "NCL-basic (0.45 to 0.51)"."""
 CELLS = re.compile(r"(\d+)(?: of (\d+))? (?:cells )?agree|(\d+) of (\d+) cells")
