@@ -117,7 +117,7 @@ def bits(key: Int[Tensor, "..."], shape: Shape = ()) -> Int[Tensor, "..."]:
 
 
 def _leading(key: Tensor, shape: Shape, places: int) -> Tensor:
-    """The leading `places` bits of each draw, as a non-negative int64."""
+    """The leading `places` bits of each draw, as a nonnegative int64."""
     return _shift(bits(key, shape), 64 - places)
 
 

@@ -86,7 +86,7 @@ def world(
 def weights(rng: np.random.Generator, draws: int, widths: tuple[int, ...]) -> list[Array]:
     """Layers of variance 2 / fan-in; two nodes at least of each hidden layer are always active.
 
-    (First-layer rows in opposite pairs, non-negative rows above: dead nets would show nothing.)
+    (First-layer rows in opposite pairs, nonnegative rows above: dead nets would show nothing.)
     """
     layers = [
         rng.standard_normal((draws, high, low)) * np.sqrt(2 / low) for low, high in pairwise(widths)

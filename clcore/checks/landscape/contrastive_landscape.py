@@ -158,7 +158,7 @@ def thm1b(t: Trial) -> None:
 
 
 def _compositions(total: int, parts: int) -> Array:
-    """All non-negative integer vectors of this sum, [count, parts]."""
+    """All nonnegative integer vectors of this sum, [count, parts]."""
     free = np.indices((total + 1,) * (parts - 1)).reshape(parts - 1, -1).T
     free = free[free.sum(-1) <= total]
     return np.concatenate([free, total - free.sum(-1, keepdims=True)], -1)

@@ -218,7 +218,7 @@ def _overlap(W: sympy.MatrixBase) -> exact.Shown:
 
 @check("ncl/def2")
 def def2(t: Trial) -> None:
-    """Matrices with unit columns, orthogonal and non-negative ones (Sec. 4; App. A.1).
+    """Matrices with unit columns, orthogonal and nonnegative ones (Sec. 4; App. A.1).
 
     Given   random members of U and U_>= as the library draws them.
     Claim   Columns have norm 1, entries of U_>= are not negative. Two columns with positive
@@ -227,7 +227,7 @@ def def2(t: Trial) -> None:
             permutation, which are orthogonal but have zeros.
     """
     norms = t.defines("unit columns", 1e-14, controls=typical, draws=4 * t.draws)
-    signs = t.defines("non-negative", controls=pooled)
+    signs = t.defines("nonnegative", controls=pooled)
     empty = t.part("no positive orthogonal matrix", -1e-9, controls=typical, draws=4 * t.draws)
     for m, p in ((2, 2), (5, 5), (20, 20), (7, 4)):
         (W,) = tensors(t.rng.standard_normal((t.draws, m, p)))

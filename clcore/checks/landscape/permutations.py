@@ -51,10 +51,10 @@ def _off_permutations(W: sympy.MatrixBase) -> exact.Shown:
 
 @check("ncl/thm1b-perm")
 def thm1b_perm(t: Trial) -> None:
-    """Non-negative square matrices with orthonormal columns are permutations (App. A.1).
+    """Nonnegative square matrices with orthonormal columns are permutations (App. A.1).
 
     Given   all supports of d columns on d rows, d <= 5; limits of alternating projections, d = 5.
-    Claim   (1) Non-negative orthonormal columns have disjoint supports, and d such supports on d
+    Claim   (1) Nonnegative orthonormal columns have disjoint supports, and d such supports on d
             rows form d! families, of one entry each. (2) Limits whose columns are orthonormal are
             permutations.
     Fails   (1) with one row more, where there are more families than partial permutations; (2) for

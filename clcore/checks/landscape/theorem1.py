@@ -211,7 +211,7 @@ def thm1a_sum(t: Trial) -> None:
 
 @check("ncl/thm1a-max")
 def thm1a_max(t: Trial) -> None:
-    """Total alignment is at most dα², attained by every non-negative W (App. A.1).
+    """Total alignment is at most dα², attained by every nonnegative W (App. A.1).
 
     Given   random members of U and U_>=, d = 2, 3, 4; the sum over basis vectors by loops over all
             pairs of masks.
@@ -278,7 +278,7 @@ def _proves_maximum(bound: Part, attained: Part, value: Part) -> None:
 
 @check("ncl/thm1a")
 def thm1a(t: Trial) -> None:
-    """Every non-negative W with unit columns minimises the non-contrastive loss (Theorem 1(a)).
+    """Every nonnegative W with unit columns minimises the non-contrastive loss (Theorem 1(a)).
 
     Given   one-hot latents, M = I, masks and latents enumerated, d = 2..5: random members of U_>=
             and U, ends of descents.

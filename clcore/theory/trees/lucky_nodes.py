@@ -2,7 +2,7 @@
 
 A node j over latent variable mu has uniform weights w_j on |N^ch| children. Child k has mean
 activation h_k + a_k when z_mu = 1 and h_k - a_k when z_mu = 0, with a_k = rho_k s_k; both are
-non-negative, as activations are. Weights: `*b nodes n`, children: `*b n`. sigma is the paper's
+nonnegative, as activations are. Weights: `*b nodes n`, children: `*b n`. sigma is the paper's
 sigma_w: a weight has variance sigma^2 / n.
 """
 

@@ -210,7 +210,7 @@ def eq144(t: Trial) -> None:
 def eq147(t: Trial) -> None:
     """The correlation γ is not negative for ReLU children (Eq. 147).
 
-    Given   children with non-negative means given z_mu, polarities of both signs, n = 2, 5, 40.
+    Given   children with nonnegative means given z_mu, polarities of both signs, n = 2, 5, 40.
     Claim   0 <= gamma <= 1, since |h|^2 - |a|^2 = (h + a)^T (h - a) >= 0: gamma by the library; the
             identity with the means h + a and h - a summed over z_nu.
     Fails   for leaves coded -1 and 1, where gamma = -1; for the identity with a plus sign.
