@@ -39,7 +39,7 @@ def beside_print(
         verdict = {-1: ", which fails", 0: "", 1: ", which passes"}[judge(other) - passes]
         size = ", in part" if other.evidence == "partial" else ""
         said.append(f"{other.measured:.2g} ({name}{size}{verdict})")
-    told = f"Other readings give {', '.join(said)}." if said else ""
+    told = f"By the same measure, other readings give {', '.join(said)}." if said else ""
     own = [printed.note.rstrip(". ") + "."] if printed.note else []
     yield replace(printed, note=" ".join([*own, told]).strip(), readings=told)
     if correction is not None:

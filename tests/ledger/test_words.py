@@ -114,8 +114,8 @@ def test_every_form_has_words_of_its_own(monkeypatch):
 
 def test_what_readings_give_stays_when_the_words_change(texts):
     record = {"claim": "acl/thm1", "words": "main", "form": "printed", "setting": ""}
-    record |= {"said": {"off": 1.0, "x": 3}, "readings": "Other readings give 0.2 (it)."}
-    told = "Other readings give 0.2 (it)."
+    told = "By the same measure, other readings give 0.2 (it)."
+    record |= {"said": {"off": 1.0, "x": 3}, "readings": told}
     assert words.worded(record)["note"].endswith(f"and {{a}} stay. {told}")
     assert words.worded(record | {"words": "none"})["note"] == told
     mended = record | {"form": "corrected", "reading": "the program", "readings": ""}
