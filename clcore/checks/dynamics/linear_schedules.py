@@ -373,7 +373,7 @@ def thm2_laminf(t: Trial) -> None:
     part.breaks("lambda = 1 - c", bound / steady, by=worst)
 
     # (2) The product form over the last one.
-    part = t.part("three forms", 1e-11, controls=typical, draws=3 * len(cs))
+    part = t.part("the bound as a product", 1e-11, controls=typical, draws=3 * len(cs))
     for steps in (10, 100, 1000):
         lam = 1 - c[:, :steps] / 2
         plus = np.prod((lam + c[:, :steps])[:, :-1], axis=-1)

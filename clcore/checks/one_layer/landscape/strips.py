@@ -151,7 +151,8 @@ def rem26(t: Trial) -> None:
 
     Given   two laws with the same A(w_*), hence the same gap, at an LME w_* of one node, alpha = 1;
             they differ in the roughness rho(w_*) only. ReLU with augmented views; leaky ReLU
-            without, mean output negative at w_*.
+            without, mean output negative at w_*: a share of the mass at (xi, +-r), |xi| <= eta, and
+            the rest at (-c, 0).
     Claim   the smoother law's w_* is a local optimum where the rougher one's is not: the flow
             leaves w_* at the rate rho - gap. And it can have more optima in all.
     Fails   for the ReLU without augmentation, or with every view a sample of its own: there the
