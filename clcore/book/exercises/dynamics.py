@@ -16,7 +16,7 @@ from clcore.theory.sparse import srelu_dynamics as srelu
 
 @exercise(
     "ex-dynamics-linear-1",
-    "a function of lambda and c: the coefficient of the online start over that of the target's",
+    "a function of lambda and c: the coefficient of the online start over that of the target",
     bound=1e-8,
     wrong=(lambda lam, c: 1.0, lambda lam, c: lam**0.5, lambda lam, c: lam**0.5 + c / 2),
 )

@@ -2,7 +2,7 @@
 
 Data are a `World`: n points x with masses p, and the importance alpha of their pairs. A batch of
 N samples without augmentation has p = 1/N; a law with finitely many values has its probabilities
-(this is the limit of large batches); `of_views` gives the two views of a batch. Everything
+(this is the limit of large batches); `of_views` makes a world of two views of a batch. Everything
 is C_alpha[g] = 1/2 sum_ab p_a p_b alpha_ab (g_a - g_b)(g_a - g_b)^T, as nl normalises it: its
 Eq. 3 for batches, the 1/(2 N^2) included. `clcore.losses.contrast` leaves that factor out.
 
