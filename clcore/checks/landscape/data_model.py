@@ -82,7 +82,8 @@ def eq2(t: Trial) -> None:
     Given   one mask D of Bernoulli(alpha) entries, a_1 = 2Dx, a_2 = 2(I - D)x; random x.
     Claim   (1) No entry is in both views, and a_1 + a_2 = 2x, exactly. (2) Their means over all
             masks are 2 alpha x and 2 (1 - alpha) x.
-    Fails   (1) for independent masks; (2) for 1 - alpha in place of alpha.
+    Fails   (1) for independent masks, of entries 0 and 1 in the sampler, 0 and 2 in the proof; (2)
+            for 1 - alpha in place of alpha.
     """
     apart = t.part("disjoint, and together 2x")
     means = t.part("means of the views", ROUNDING, controls=pooled)

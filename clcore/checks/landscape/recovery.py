@@ -312,9 +312,9 @@ def _not_outputs(part: Part) -> None:
 def rem2(t: Trial) -> None:
     """Symmetric ReLU without bias is the identity (Remark 2).
 
-    Given   random x; members of U at d = 4, one-hot latents, all masks.
+    Given   random x; W in U, of unit columns, at d = 4, one-hot latents, all masks.
     Claim   (1) SReLU_0(x) = x. (2) With SReLU_0 the non-contrastive loss of Theorem 1 is 2 - 2
-            alpha^2 on all of U. Eq. 14 itself is checked by ncl/eq14.
+            alpha^2 on all of U. The cases of SReLU_b are tested in a row of their own, ncl/eq14.
     Fails   (1) for the plain ReLU, and a bias of 0.1; (2) for the plain ReLU.
     """
     x = t.rng.standard_normal((min(t.draws, 100), 1000))

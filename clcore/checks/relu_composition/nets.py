@@ -34,7 +34,7 @@ def _by_field(x: Array, x2: Array) -> list[list[str]]:
 
 
 def _refused(x: Array, x2: Array) -> tuple[Array, Array]:
-    """[draws]: what each of two validators refuses, `clcore`'s and `_by_field`."""
+    """[draws]: whether each of two validators refuses them, `clcore`'s and `_by_field`."""
     pairs = zip(*tensors(x, x2), strict=True)
     ours = [bool(orthogonal_mixture.violations(a, b)) for a, b in pairs]
     return np.array(ours), np.array([bool(broken) for broken in _by_field(x, x2)])
@@ -44,8 +44,8 @@ def _refused(x: Array, x2: Array) -> tuple[Array, Array]:
 def def5(t: Trial) -> None:
     """Two-layer ReLU network and the orthogonal mixture data model (Assumption 1).
 
-    Given   batches of the library's generator, three fields of four modes; broken ones, each in one
-            property: a second active mode, a sign, a second view in another mode, turned, erased.
+    Given   batches of the library's generator, three fields of four modes; broken ones: a second
+            active mode, negative entries; a second view in another mode, negative, erased.
     Claim   The generator obeys Assumption 1 (nonnegative, one-hot, x' = gamma x with gamma > 0):
             neither of two validators, the library's and one in numpy, refuses its batches. By
             rotation the modes are e_m: turning a field's patterns and its weights changes no
@@ -59,7 +59,7 @@ def def5(t: Trial) -> None:
     x, x2 = (v.numpy() for v in batch)
     both = mixture.two_hot(t.rng, x)
 
-    # Of the generator's batches what one validator refuses, of the broken ones what both do.
+    # The share of its batches that either validator refuses; of broken ones, that both refuse.
     data = t.part("data", 0.0, measured=fraction, controls=fraction)
     data.add(np.logical_or(*_refused(x, x2)))
     data.breaks("two active modes", np.logical_and(*_refused(both, both)))
@@ -93,7 +93,7 @@ def num12(t: Trial) -> None:
             energy at the min player's weights by a Newton solver. Corollary 2 does not: tr(W2 W1
             X_alpha W1^T W2^T) is off by more than 1 per cent in 95 per cent of the nets, and no
             symmetric X fits the energies of 30 nets on one batch.
-    Fails   the first for uniform weights; the last two under Assumption 1 with weights >= 0, where
+    Fails   the first for uniform weights; the last two under Assumption 1 with W_1 >= 0, where
             X_alpha gives the energy.
     """
     n, widths, tau, count = 6, (4, 5, 3), 0.5, min(t.draws, 200)

@@ -127,7 +127,9 @@ class Node(NamedTuple):
 
 
 def _node(rng: np.random.Generator, draws: int) -> Node:
-    """A random batch with random filters, and what Eq. 170 makes of it."""
+    """A random batch with random filters, and the terms of Eq. 170 in closed form: df/dw is the
+    gated input, dmu/dw its mean, dsigma/dw the mean of (f - mu)/sigma times df/dw - dmu/dw.
+    """
     x, x2, alpha, W, V = batch(rng, draws, 2, 1, 3, n=8)
     points, w = _views(x, x2), torch.from_numpy(W)
     p, f = _masses(points), two_layer.hidden(points, w)
@@ -144,10 +146,11 @@ def _node(rng: np.random.Generator, draws: int) -> Node:
 def def5(t: Trial) -> None:
     """BatchNorm whose backpropagation passes through the mean only (Definition 5).
 
-    Given   a ReLU layer with BatchNorm, gradients by autograd.
+    Given   a ReLU layer with BatchNorm.
     Claim   Mean-backprop BatchNorm has the forward pass of BatchNorm and the gradient of Eq. 170
-            without its last term: through mu alone.
-    Fails   for an output that is not centred, and with the gradient through sigma too.
+            without its last term: through mu alone. torch's BatchNorm has the output, autograd the
+            gradient.
+    Fails   for the output plus f, which is not centred, and with the gradient through sigma too.
     """
     node = _node(t.rng, t.draws)
 
@@ -166,10 +169,11 @@ def def5(t: Trial) -> None:
 def eq170(t: Trial) -> None:
     """Derivative of a BatchNorm node; the mean drops out of the covariance (Eqs. 170-171).
 
-    Given   batches of 2N views, any alpha; Jacobians by autograd.
-    Claim   df^bn/dw = (df/dw - dmu/dw)/sigma - f^bn/sigma dsigma/dw; dmu/dw is the batch's mean of
-            gated inputs; covariances with constants of the batch are 0, so whether gradients pass
-            the mean makes no difference to the energy.
+    Given   batches of 2N views, any alpha, one ReLU filter per field.
+    Claim   df^bn/dw = (df/dw - dmu/dw)/sigma - f^bn/sigma dsigma/dw, the terms in closed form,
+            against autograd; dmu/dw by autograd is the batch's mean of gated inputs; covariances
+            with constants of the batch are 0, so whether gradients pass the mean makes no
+            difference to the energy.
     Fails   for a plus before the last term, or without it; the mean of one view; gated inputs in
             place of constants; the gradient through sigma.
     """

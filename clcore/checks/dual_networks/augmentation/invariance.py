@@ -325,13 +325,13 @@ STEPS = 800  # of updates, enough for each start to open another pattern
 def eq13(t: Trial) -> None:
     """An update multiplies the response to the selected pattern (Eq. 13).
 
-    Given   example 4: starts that one pattern p alone opens, without and with a bias; d in {4, 8,
-            16}, alpha in {0.1, 1}.
+    Given   a ReLU neuron behind a window of two on the ring (example 4): starts that one pattern p
+            alone opens, without and with a bias; d in {4, 8, 16}, alpha in {0.1, 1}.
     Claim   An update multiplies x_p^T w by 1 + alpha c_p |x_p|^2, c_p = 1/(4 d^2), and so it
             grows: one step by numpy's gradient of the enumerated loss, up to 100 by the library
             while p alone is open.
-    Fails   for c_p = 1/d^2; growth for a linear neuron. Once another pattern opens, growth may
-            stop (the number of such starts is reported).
+    Fails   for c_p = 1/d^2; growth for a linear neuron, which does not move (OP_1 = 0). Once
+            another pattern opens, growth may stop (the share of such starts is reported).
     """
     factor = t.part("factor", 1e-9, controls=pooled, draws=t.draws)
     growth = t.part("growth", 1e-6, ">=", draws=t.draws)

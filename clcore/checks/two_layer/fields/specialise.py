@@ -72,9 +72,9 @@ def _token_world(rng: np.random.Generator) -> one_layer.World:
 def rem16(t: Trial) -> None:
     """Linear activation never learns diverse features, however many filters (Sec. 4.1).
 
-    Given   linear and ReLU filters of one receptive field, many to a field; random models and
-            token sequences, V at its optimum; gradients without projection, training without it and
-            on unit filters.
+    Given   linear and ReLU filters of one receptive field, many to a field, drawn at norm 1; random
+            models and token sequences, V at its optimum; gradients without projection, training
+            without it and on unit filters.
     Claim   Linear filters of a field have parallel gradients, and after training are parallel:
             second over first singular value 0.
     Fails   for ReLU filters.

@@ -172,7 +172,8 @@ def eq155(t: Trial) -> None:
 
     Given   Y uniform on [-1, 1], d = 2..30, eps in (-1, 0), (0, 1), (1, 1.5), and at 0 and 1.
     Claim   The three printed cases are the integral of Eq. 154, by quadrature, and the library's.
-    Fails   without 1/d, and without eps/2.
+    Fails   without 1/d, and without eps/2; for eps > 1, where the print has neither, with twice and
+            with half its 1/2.
     """
     nets = min(t.draws, 20)
     part = t.part("", 1e-10, controls=pooled, draws=5 * nets)
@@ -180,7 +181,7 @@ def eq155(t: Trial) -> None:
         d = int(t.rng.integers(2, 31))
         for e in (*map(float, t.rng.uniform((-1, 0, 1), (0, 1, 1.5))), 0.0, 1.0):
             p = integral(LAWS["uniform"], e, d)
-            if e > 1:
+            if e > 1:  # neither term: half and twice what is printed
                 printed, no_half, other = 0.5, 0.25, 1.0
             else:
                 a, lead = (1 + e) / 2, min(1 + e / 2, 1)
