@@ -117,7 +117,8 @@ def rises(part: Part) -> None:
 
 def eq120(forms: Part, loss: Part) -> None:
     """The integrand of the second form at t + y; the third's derivative, of 1 - Phi(y) with Phi
-    by erf, and its limit 0. Then that Phi(y), rounded to nearest, is 1 from y = 10 on."""
+    by erf, whose limit 0 is taken as known. Then that Phi(y), rounded to nearest, is 1 from y = 10
+    on."""
     y = sympy.Symbol("y", real=True)
     moved = sympy.exp(y**2 / 2) * sympy.exp(-((T + y) ** 2) / 2)
     above = 1 - (1 + sympy.erf(y / sympy.sqrt(2))) / 2

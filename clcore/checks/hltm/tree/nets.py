@@ -102,8 +102,8 @@ def rem9(t: Trial) -> None:
 
     Given   leaves z in {0, 1}, s_k = (v_k(1) - v_k(0))/2, by enumeration; random nets above, L
             = 3, three sizes of weights.
-    Claim   Leaves have |s_k| = 1 and no variance; |s_j| often falls from layer to layer: in half
-            of neighbouring layers and nets or more.
+    Claim   Leaves have |s_k| = 1 and no variance; |s_j| often falls from layer to layer, from the
+            leaves to the root: in half of neighbouring layers and nets or more.
     Fails   |s_k| = 1 as printed; corrected: 1/2. Controls: hidden units; weights so large (sigma_w
             = 4) that selectivity grows.
     """
@@ -142,7 +142,8 @@ def _selectivity(w: tr.World, node: int, f: np.ndarray) -> np.ndarray:
 
 
 def _falls(rng: np.random.Generator, seeds: int, scale: float) -> float:
-    """The share of neighbouring layers whose mean |s_j| falls towards the root."""
+    """The share of neighbouring layers, from the leaves to the root, whose mean |s_j| is smaller
+    above."""
     tree = lt.complete(3)
     model = lt.binary(tree, lt.polarities(tr.keys(rng, seeds), tree, 0.7))
     groups = tree_nets.laws(model, tree_nets.net(tr.keys(rng, seeds), tree, 5, scale))

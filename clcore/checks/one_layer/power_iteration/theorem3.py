@@ -31,9 +31,10 @@ def rem10(t: Trial) -> None:
     """Lipschitz constant of A(w) and correlations along power iteration (Sec. 3.3).
 
     Given   affine families A(w), random unit w.
-    Claim   The analytic Lipschitz constant is above all sampled quotients, and one term attains
-            it; |c_t| and |d_t| are at most 1.
-    Fails   for half of the constant; for d_t where w(t + 1) is 1.5 times as long.
+    Claim   No sampled quotient is above the analytic Lipschitz constant; |c_t| and |d_t| are at
+            most 1.
+    Fails   for half of the constant, where one term attains the whole; for d_t where w(t + 1) is
+            1.5 times as long.
     """
     rng, draws = t.rng, t.draws
     values = np.tile([2.0, 1.5, 1.2, 1.1, 1.0], (draws, 1))

@@ -262,7 +262,8 @@ def rem19(t: Trial) -> None:
 
 
 def _vectors(rng: np.random.Generator, draws: int) -> Iterator[Array]:
-    """Sorted epsilon, falling: normal of several scales, and two wide ones in every draw."""
+    """Sorted epsilon, falling, of 2, 3 and 5 patterns: normal of several scales, and of each
+    number two wide ones, with steps of 1.3 and of 2.4."""
     for d in (2, 3, 5):
         sizes = 10 ** rng.uniform(-1, 0.5, (draws, 1))
         e = sizes * rng.standard_normal((draws, d))
@@ -287,7 +288,8 @@ def _chances(e: Array, count: int = 4000) -> Array:
 def eq156(t: Trial) -> None:
     """Lower bound on the learning probability of the most favoured pattern (Eq. 156).
 
-    Given   random head starts of all patterns, Y uniform on [-1, 1]; chances by quadrature.
+    Given   head starts of all 2, 3 or 5 patterns, random, and two wide ones; Y uniform on [-1, 1];
+            chances by quadrature.
     Claim   The pattern with the largest head start wins with chance at least half of its gap to
             the second.
     Fails   for gaps beyond 1. Corrected: half of min(gap, 1). Controls: the gap for half of it.
@@ -306,8 +308,9 @@ def eq156(t: Trial) -> None:
 def eq157(t: Trial) -> None:
     """Upper bound on the learning probability of a less favoured pattern (Eq. 157).
 
-    Given   random head starts eps of all patterns, sorted, the largest first; the pattern of rank r
-            >= 2; Y uniform on [-1, 1]; chances by quadrature. For (2) 40 patterns, the last one.
+    Given   head starts eps of all 2, 3 or 5 patterns, random, and two wide ones, sorted, the
+            largest first; the pattern of rank r >= 2; Y uniform on [-1, 1]; chances by quadrature.
+            For (2) 40 patterns, the last one.
     Claim   (1) P[E_c(r)] <= min over r' < r of (1 - (eps_c(r') - eps_c(r))/2)^(r'+1)/(r' + 1).
             (2) It is exponentially small for large r.
     Fails   (1) for gaps beyond 2. Corrected: a base below 0 is 0. Control: r' + 2 for r' + 1. (2)
