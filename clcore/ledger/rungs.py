@@ -48,10 +48,11 @@ def evidence(record: dict) -> str:
 
 
 def told(row: dict) -> str:
-    """The rung of a row of the ledger in words: proved at small sizes, where a proof is of some."""
+    """The rung of a row of the ledger in words: proved at small sizes, where a proof is of some;
+    certified in some cases, such as a range."""
     sized = any(proof["at"] for check in row["checks"] for proof in check["proofs"])
-    small = sized and row["rung"] in ("proved", "certified")
-    return f"{row['rung']} at small sizes" if small else row["rung"]
+    where = {"proved": " at small sizes", "certified": " in the stated cases"}
+    return row["rung"] + (where.get(row["rung"], "") if sized else "")
 
 
 def weakest(records: list[dict]) -> str | None:

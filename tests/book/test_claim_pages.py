@@ -179,9 +179,11 @@ def test_a_sentence_is_shown_for_the_verdict_for_which_it_was_written(monkeypatc
     assert set(pages.CERTAINTY) == set(RUNGS)
 
 
-def test_certainty_names_small_sizes_where_a_proof_is_of_some():
+def test_certainty_names_small_sizes_and_cases_where_a_proof_is_of_some():
     proved = [check(proofs=[{"rung": "proved", "at": "n = 3"}])]
     assert pages.certainty(row(rung="proved", checks=proved)).endswith(", for small sizes")
+    certified = pages.certainty(row(rung="certified", checks=proved))
+    assert certified.endswith(", in the cases that its parts name")
     assert pages.certainty(row(rung="sampled", checks=proved)) == pages.CERTAINTY["sampled"]
     assert pages.certainty(todo()) == ""
 

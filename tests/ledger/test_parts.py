@@ -113,9 +113,13 @@ def test_a_rung_is_of_proofs_else_of_what_was_run():
     assert rungs.evidence(told(sort="definition", draws=2)) == "definition, 2 draws"
 
 
-def test_certified_at_small_sizes_is_said_so_and_sampled_is_not():
+def test_certified_in_some_cases_is_said_so_and_sampled_is_not():
     sized = told(BOXES | {"at": "n = 2"}, BOXES)
-    for rung, expected in (("certified", " at small sizes"), ("definition", ""), ("sampled", "")):
+    for rung, expected in (
+        ("certified", " in the stated cases"),
+        ("definition", ""),
+        ("sampled", ""),
+    ):
         assert rungs.told({"rung": rung, "checks": [told(BOXES), sized]}) == f"{rung}{expected}"
 
 

@@ -24,7 +24,8 @@ def eq1(t: Trial) -> None:
             pairs (phi, psi) of Table 1.
     Claim   L = sum_i phi(sum_{j != i} psi(d_i - d_ij)), d_ij = |z[i] - z[j]|^2/2 among first
             views, d_i = |z[i] - z[i']|^2/2: the loss of `clcore.losses` is a loop over i and j.
-    Fails   for squared lengths without the 1/2, for plain lengths, and with j = i in the sum.
+    Fails   for squared lengths without the 1/2, for half of the plain lengths, and with j = i in
+            the sum.
     """
     sizes = ((2, 1), (3, 5), (5, 2), (8, 3), (12, 4))
     draws = t.share(len(sizes))
@@ -38,7 +39,7 @@ def eq1(t: Trial) -> None:
             loops = partial(ref.family_loss, phi=phi, psi=psi)
             equal.add(error(loops(inter, intra)))
             equal.breaks("no 1/2", error(loops(2 * inter, 2 * intra)))
-            equal.breaks("no square", error(loops(np.sqrt(2 * inter), np.sqrt(2 * intra))))
+            equal.breaks("no square", error(loops(np.sqrt(inter / 2), np.sqrt(intra / 2))))
             equal.breaks("j = i kept", error(loops(inter, intra, diagonal=True)))
 
 

@@ -150,14 +150,16 @@ def def5(t: Trial) -> None:
     Claim   Mean-backprop BatchNorm has the forward pass of BatchNorm and the gradient of Eq. 170
             without its last term: through mu alone. torch's BatchNorm has the output, autograd the
             gradient.
-    Fails   for the output plus f, which is not centred, and with the gradient through sigma too.
+    Fails   for f/sigma, which is not centred, and with the gradient through sigma too.
     """
     node = _node(t.rng, t.draws)
 
     # The output is that of torch's BatchNorm.
     ours, torchs = two_layer.batch_norm(node.f, node.p), _of_torch(node.f)
     output = t.defines("output", 1e-12, controls=typical)
-    output.add(relative(ours, torchs)).breaks("not centred", relative(ours + node.f, torchs))
+    mu, sigma = two_layer.statistics(node.f, node.p)
+    uncentred = ours + (mu / sigma)[:, None]
+    output.add(relative(ours, torchs)).breaks("not centred", relative(uncentred, torchs))
 
     # The gradient by autograd is Eq. 170 without its last term.
     found, first = _slopes(node.normalised, node.w), node.through_mean

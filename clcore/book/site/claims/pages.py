@@ -71,8 +71,8 @@ def certainty(row: dict) -> str:
     if not row["rung"]:
         return ""
     sized = any(proof["at"] for check in row["checks"] for proof in check["proofs"])
-    small = sized and row["rung"] in ("proved", "certified")
-    return CERTAINTY[row["rung"]] + (", for small sizes" if small else "")
+    where = {"proved": ", for small sizes", "certified": ", in the cases that its parts name"}
+    return CERTAINTY[row["rung"]] + (where.get(row["rung"], "") if sized else "")
 
 
 def explained(row: dict, book: dict) -> dict[str, str] | None:

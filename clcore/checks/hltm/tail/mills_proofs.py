@@ -117,14 +117,13 @@ def rises(part: Part) -> None:
 
 def eq120(forms: Part, loss: Part) -> None:
     """The integrand of the second form at t + y; the third's derivative, of 1 - Phi(y) with Phi
-    by erf, whose limit 0 is taken as known. Then that Phi(y), rounded to nearest, is 1 from y = 10
-    on."""
+    by erf, and its limit 0. Then that Phi(y), rounded to nearest, is 1 from y = 10 on."""
     y = sympy.Symbol("y", real=True)
     moved = sympy.exp(y**2 / 2) * sympy.exp(-((T + y) ** 2) / 2)
     above = 1 - (1 + sympy.erf(y / sympy.sqrt(2))) / 2
     tail, density = sympy.sqrt(2 * sympy.pi) * above, sympy.exp(-(y**2) / 2)
     forms.proves(
-        exact.equal([integrand(y), -tail.diff(y)], [moved, density]),
+        exact.equal([integrand(y), -tail.diff(y), above.limit(y, sympy.oo)], [moved, density, 0]),
         breaks={"without sqrt(2 pi)": exact.equal(-above.diff(y), density)},
     )
     # 1 - Phi(y) < exp(-y^2/2)/(y sqrt(2 pi)) by Eq. 125: at y >= m this value at m times

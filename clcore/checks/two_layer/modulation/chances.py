@@ -172,8 +172,8 @@ def eq155(t: Trial) -> None:
 
     Given   Y uniform on [-1, 1], d = 2..30, eps in (-1, 0), (0, 1), (1, 1.5), and at 0 and 1.
     Claim   The three printed cases are the integral of Eq. 154, by quadrature, and the library's.
-    Fails   without 1/d, and without eps/2; for eps > 1, where the print has neither, with twice and
-            with half its 1/2.
+    Fails   without 1/d, and without eps/2; for eps > 1, where the print has neither, for 1 in place
+            of 1/2.
     """
     nets = min(t.draws, 20)
     part = t.part("", 1e-10, controls=pooled, draws=5 * nets)
@@ -181,18 +181,18 @@ def eq155(t: Trial) -> None:
         d = int(t.rng.integers(2, 31))
         for e in (*map(float, t.rng.uniform((-1, 0, 1), (0, 1, 1.5))), 0.0, 1.0):
             p = integral(LAWS["uniform"], e, d)
-            if e > 1:  # neither term: half and twice what is printed
-                printed, no_half, other = 0.5, 0.25, 1.0
-            else:
-                a, lead = (1 + e) / 2, min(1 + e / 2, 1)
-                no_half = (lead**d - a**d) / d
-                printed, other = no_half + max(e, 0) / 2, no_half * d + max(e, 0) / 2
             ours = float(modulation.win_probability(torch.tensor(e, dtype=torch.float64), d))
-            part.add(abs(printed - p), abs(ours - p))
+            part.add(abs(ours - p))
+            if e > 1:
+                part.add(abs(0.5 - p)).breaks(r"1 for 1/2, $\epsilon_l>1$", abs(1 - p))
+                continue
+            a, lead, half = (1 + e) / 2, min(1 + e / 2, 1), max(e, 0) / 2
+            over_d = (lead**d - a**d) / d
+            part.add(abs(over_d + half - p))
             if e != 1:  # where the term with 1/d is 0
-                part.breaks("without 1/d", abs(other - p))
+                part.breaks("without 1/d", abs(d * over_d + half - p))
             if e > 0:
-                part.breaks(r"without $\epsilon_l/2$", abs(no_half - p))
+                part.breaks(r"without $\epsilon_l/2$", abs(over_d - p))
 
 
 def _ahead(e: Array, d: Array) -> Array:
