@@ -193,7 +193,8 @@
   }
 
   // Where few have all words, as of a whole question, also those that have most of them: the best
-  // first, and how many have all. Half of the words may lack, at most; one that is nowhere may, too.
+  // first, and how many have all. Half of the words may lack, at most, or more if nothing is found; one
+  // that is nowhere may, too.
   const FEW = 5;
   async function near(query) {
     const all = await load();
@@ -205,7 +206,8 @@
     const asks = { ...wanted, words: known.map((at) => wanted.words[at]) };
     const most = known.length < wanted.words.length ? 0 : 1;
     let entries = whole;
-    for (let lacking = most; lacking <= known.length / 2 && entries.length < FEW; lacking++) {
+    const few = (lacking) => (lacking <= known.length / 2 ? entries.length < FEW : !entries.length);
+    for (let lacking = most; lacking < known.length && few(lacking); lacking++) {
       entries = best(all, asks, lacking, known.map((at) => worth[at]));
     }
     return { entries, whole: whole.length, absent };

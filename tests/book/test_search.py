@@ -1,12 +1,14 @@
 """The index of the search: plain words, every claim by place and by what readers call it."""
 
+import inspect
+
 import pytest
 from docutils import nodes
 from docutils.core import publish_doctree
 from made_rows import check, row, wrong
 
 from clcore import _paths, ledger
-from clcore.book.site import search, terms
+from clcore.book.site import errata, search, terms
 
 
 @pytest.mark.parametrize(
@@ -62,7 +64,8 @@ def test_what_readers_call_a_thing_stands_somewhere_in_the_claims_or_the_book():
     texts = [f"{r['title']} {r['statement']}" for r in ledger.claims().values()]
     texts += [f"{term} {e['says']}" for of in terms.known().values() for term, e in of.items()]
     texts += [p.read_text(encoding="utf-8") for p in (_paths.root() / "book").glob("*.md")]
-    text = " ".join(texts).lower()
+    texts.append(inspect.getsource(errata))  # writes the page of the errata
+    text = " ".join(" ".join(texts).lower().split())
     for said, forms in search.synonyms().items():
         assert [form for form in forms if form.lower() not in text] == [], said
 

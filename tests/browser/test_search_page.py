@@ -61,6 +61,21 @@ ERRANDS = {
     "which theorem says collapse cannot happen": "book/outside.html#which-theorem",
     "are the results true for transformers": "book/outside.html#do-the-results-hold",
     "is Barlow Twins covered": "book/outside.html#which-losses",
+    # What a researcher asks.
+    "how many negatives does InfoNCE need": "book/outside.html#do-large-batches-help",
+    "number of negative samples": "book/outside.html#do-large-batches-help",
+    "is stop-gradient necessary": "book/outside.html#is-the-stop-gradient",
+    "does stop-gradient matter": "book/outside.html#is-the-stop-gradient",
+    "which temperature is best": "book/outside.html#which-temperature",
+    "what is the optimal temperature": "book/outside.html#which-temperature",
+    "is there a generalization bound": "book/outside.html#do-the-theorems-bound",
+    "do the theorems guarantee downstream accuracy": "book/outside.html#do-the-theorems-bound",
+    "is the spectral contrastive loss covered": "book/outside.html#which-losses",
+    "can contrastive learning learn hierarchical latent variables": "claims/ddn-rem12.html",
+    "are the CIFAR-10 numbers reproduced": "claims/acl-tab2a.html",
+    "supervised contrastive loss": "claims/acl-rem1.html",
+    "where can I get the code": "book/rerun.html#two-commands",
+    "is the theory verified on ImageNet": "claims/ddn-num3.html",
     # A paper by what it is called: the claims of the others are left out.
     "is Theorem 1 of the dual-networks paper true for the simple contrastive loss": (
         "claims/ddn-thm1.html"

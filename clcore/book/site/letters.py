@@ -6,6 +6,7 @@ import textwrap
 from typing import Any
 
 from clcore import _paths, ledger
+from clcore.book import provenance
 from clcore.book.programs import pyodide
 from clcore.book.site import errata, fragments
 from clcore.book.site.markdown import raw
@@ -48,6 +49,7 @@ def _contents(paper: str, rows: list[dict]) -> dict[str, Any]:
     good = [row for row in own if row["verdict"] in ("holds", "reproduced")]
     return {
         "paper": paper,
+        "home": provenance.repository(),
         "wrapped": wrapped,
         "known": ledger.papers()[paper],
         "held": fragments.held(own),
