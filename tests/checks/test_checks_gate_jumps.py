@@ -182,13 +182,13 @@ def test_growth_of_families_in_their_eigenbasis(share, power):
     values, Q = np.linalg.eigh(A(w))
     Q[..., -1], Q[..., -2] = w, second
     y, far = np.einsum("bij,bi->bj", Q, v), []
-    for _ in range(400):
+    for _ in range(401):
         far.append(np.hypot(1 - y[:, -1], np.linalg.norm(y[:, :-1], axis=-1)))
         push = values * y
         push[:, -1] += turn * y[:, -2] ** 2
         push[:, -2] += (turn * y[:, -1] + jump) * y[:, -2]
         y = unit(y + 0.5 * tangent(y, push))
-    again = (far[-1] / far[0]) ** (1 / len(far)) - 1
+    again = (far[-1] / far[0]) ** (1 / (len(far) - 1)) - 1
     assert stability._growth(A, w, v) == pytest.approx(again, rel=1e-6)
 
 
