@@ -193,8 +193,8 @@
   }
 
   // Where few have all words, as of a whole question, also those that have most of them: the best
-  // first, and how many have all. Half of the words may lack, at most, or more if nothing is found; one
-  // that is nowhere may, too.
+  // first, and how many have all. At most half of the words may be missing, or more if nothing is found
+  // otherwise; a word that is nowhere may be missing, too.
   const FEW = 5;
   async function near(query) {
     const all = await load();

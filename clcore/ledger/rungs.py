@@ -47,12 +47,16 @@ def evidence(record: dict) -> str:
     return f"{rung}, {count} {what}{'s' if count > 1 else ''}"
 
 
+def limited(row: dict) -> bool:
+    """Whether a proof of the row is of some sizes or cases only."""
+    return any(proof["at"] for check in row["checks"] for proof in check["proofs"])
+
+
 def told(row: dict) -> str:
     """The rung of a row of the ledger in words: proved at small sizes, where a proof is of some;
     certified in some cases, such as a range."""
-    sized = any(proof["at"] for check in row["checks"] for proof in check["proofs"])
     where = {"proved": " at small sizes", "certified": " in the stated cases"}
-    return row["rung"] + (where.get(row["rung"], "") if sized else "")
+    return row["rung"] + (where.get(row["rung"], "") if limited(row) else "")
 
 
 def weakest(records: list[dict]) -> str | None:

@@ -239,7 +239,7 @@ def test_what_we_take_back_is_told_with_its_day() -> None:
     told = '<time datetime="2026-11-26">2026-11-26</time>: We said \\(a&lt;b\\); it is not.'
     page = errata.files(rows)["errata/acl.md"]
     assert page.index("## Constants and indices") < page.index("## Withdrawn") < page.index(told)
-    assert "We withdrew 1 entries of our own: each" in errata.files(rows)["errata.md"]
+    assert "Of our own entries we withdrew 1: each" in errata.files(rows)["errata.md"]
     assert told in letters.files(rows)["letters/acl.md"]
     told = f"* Theorem 1: {row()['title']}, 2026-11-26:\n    We said $a<b$; it is not."
     assert told in letters.text("acl", rows)

@@ -48,6 +48,8 @@ ERRANDS = {
     "what happens at low temperature": "book/glossary.html#term-temperature",
     "which claims are refuted": "book/errata.html",
     "which theorems are wrong": "book/errata.html",
+    "which lemmas are incorrect": "book/errata.html",
+    "what mistakes are in the papers": "book/errata.html",
     "how many seeds": "book/judging.html",
     "what does depends mean": "book/glossary.html#term-verdict",
     "what does contrastive covariance mean": "book/glossary.html#term-contrastive-covariance",

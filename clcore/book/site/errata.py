@@ -161,7 +161,7 @@ def _summary(rows: list[dict], wrong: list[dict], slips: list[dict]) -> str:
             "our text copy, not of the paper."
         )
     if back := withdrawn(rows):
-        words += f" We withdrew {len(back)} entries of our own: each paper's page ends with them."
+        words += f" Of our own entries we withdrew {len(back)}: each paper's page ends with them."
     return f"{words}\n\n{raw(_table(wrong, slips))}"
 
 

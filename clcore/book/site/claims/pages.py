@@ -16,7 +16,7 @@ from clcore.book.site.claims.machines import citation, proof
 from clcore.book.site.claims.printed import tables
 from clcore.book.site.errata import MEANING
 from clcore.book.site.fragments import page_of, render
-from clcore.ledger import findings
+from clcore.ledger import findings, rungs
 from clcore.ledger import map as claim_map
 from clcore.ledger.written.paragraphs import Lines
 
@@ -70,9 +70,8 @@ def certainty(row: dict) -> str:
     """How sure that is, in words; "" for a row that nothing has checked."""
     if not row["rung"]:
         return ""
-    sized = any(proof["at"] for check in row["checks"] for proof in check["proofs"])
     where = {"proved": ", for small sizes", "certified": ", in the cases that its parts name"}
-    return CERTAINTY[row["rung"]] + (where.get(row["rung"], "") if sized else "")
+    return CERTAINTY[row["rung"]] + (where.get(row["rung"], "") if rungs.limited(row) else "")
 
 
 def explained(row: dict, book: dict) -> dict[str, str] | None:
