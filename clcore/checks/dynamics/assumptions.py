@@ -63,8 +63,9 @@ def _off_moments(z: Array, mass: Array, kappa: Array) -> Array:
 def def5(t: Trial) -> None:
     """Warm start: weights close to the dictionary (Assumption 2).
 
-    Given   warm starts with errors up to 0.3/d, kappa up to 0.9, biases as Assumption 3 has them,
-            alpha^2 kappa/(1 - b) up to 0.8; exact loss, d = 3.
+    Given   warm starts with errors up to 0.3/d, biases b as Assumption 3 has them, alpha^2 kappa/(1
+            - b) up to 0.8, with alpha the chance that a mask keeps a coordinate and kappa, up to
+            0.9, that z_i != 0; exact loss, d = 3.
     Claim   Theorem 3's loop ends at the identity.
     Fails   for b above 1 - alpha^2 kappa, or just below it at errors of 0.1; errors of size 10,
             random rows.
@@ -182,8 +183,8 @@ def def7(t: Trial) -> None:
 def rem3(t: Trial) -> None:
     """Why the dynamics theory takes symmetric latents and the symmetric ReLU (Remark 3).
 
-    Given   warm starts W = I + Delta, d = 3, all latents and masks; for (2) latents as the
-            experiments draw them.
+    Given   warm starts W = I + Delta, d = 3, all latents and masks; alpha is the chance that a mask
+            keeps a coordinate, kappa that z_i != 0; for (2) latents as the experiments draw them.
     Claim   (1) The expected product of a neuron's two outputs is alpha^2 kappa [(1 + Delta^o_ii -
             b^o)(1 + Delta^t_ii - b^t) + alpha^2 kappa sum Delta^o_ij Delta^t_ij] for the signed
             latent and the symmetric ReLU. (2) The experiments' latent is signed.

@@ -147,7 +147,7 @@ def sum_is_product(
 
 
 def online_path(T: int) -> tuple[list, sympy.Expr]:
-    """W^o_t M for t = 0..T, and the sum at the start, in symbols."""
+    """An entry of W^o_t M for t = 0..T by the recursion of one step, and of the starts' sum."""
     A, B = sympy.symbols("A B", real=True)
     return [pair[0] for pair in trajectory(A, B, *steps(T))], A + B
 

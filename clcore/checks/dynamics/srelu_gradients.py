@@ -34,7 +34,7 @@ def thm3_grad(t: Trial) -> None:
     """Gradients of the symmetric-ReLU loss near the warm start (App. C.3).
 
     Given   warm starts, d = 3, the enumerated Eq. 13 without noise, whose second order App. C.3
-            drops.
+            drops; alpha is the chance that a mask keeps a coordinate, kappa that z_i != 0.
     Claim   dL/dW^o_ii = -2 alpha^2 kappa (1 + Delta^t_ii - b^t_i) and dL/dW^o_ij = -2 (alpha^2
             kappa)^2 Delta^t_ij: this and the library's against complex steps.
     Fails   with alpha kappa for one alpha^2 kappa off the diagonal, without b^t, with Delta^o and
@@ -119,7 +119,8 @@ def thm3_gradas(t: Trial) -> None:
     """Size of the gradients near the warm start, which updates preserve (App. C.3).
 
     Given   W = I + Delta, |Delta_ij| = d^(-7/4), b = d^(-1/2), d up to 128; for (1) d = 4, 5, 6;
-            for (4) Theorem 3's loop from warm starts, d = 4, b < 1 - alpha^2 kappa.
+            for (4) Theorem 3's loop from warm starts, d = 4, b < 1 - alpha^2 kappa; alpha is the
+            chance that a mask keeps a coordinate, kappa that z_i != 0.
     Claim   (1) The simplified gradient is the exact one. (2) The deviation of its diagonal from -2
             alpha^2 kappa vanishes as a power of d, and (3) so does d times its entries off the
             diagonal: they are o(1/d). (4) Errors never grow along the loop: the start stays warm.

@@ -161,7 +161,8 @@ def thm3_noise(t: Trial) -> None:
     """Noise enters the loss at second order only (App. C.3).
 
     Given   warm starts W = I + Delta, d = 2; noise entries of three values, of standard deviation
-            sigma = 0.02, 0.04, 0.08; for (3) Gaussian noise by quadrature.
+            sigma = 0.02, 0.04, 0.08; for (3) Gaussian noise by quadrature; alpha is the chance that
+            a mask keeps a coordinate, kappa that z_i != 0.
     Claim   A summand of the loss is the expected product of a neuron's two outputs. (1) What noise
             adds to it is of second order in sigma, namely (2) alpha^2 kappa sigma^2 [(1 +
             Delta^o_ii)(1 + Delta^t_ii) + alpha^2 sum Delta^o_ij Delta^t_ij]; (3) so is Gaussian
@@ -203,7 +204,8 @@ def thm3_noise(t: Trial) -> None:
 def thm3_summand(t: Trial) -> None:
     """Expected product of one neuron's online and target activations (App. C.3).
 
-    Given   warm starts, d = 3, all latents and masks.
+    Given   warm starts, d = 3, all latents and masks; alpha is the chance that a mask keeps a
+            coordinate, kappa that z_i != 0.
     Claim   A row's expectation is alpha^2 kappa [(1 + Delta^o_ii - b^o)(1 + Delta^t_ii - b^t)
             + alpha^2 kappa sum Delta^o_ij Delta^t_ij].
     Fails   for alpha or alpha^2 inside the bracket, and for alpha^3 in front.
@@ -242,7 +244,8 @@ def thm3_summand(t: Trial) -> None:
 def thm3_loss(t: Trial) -> None:
     """Symmetric-ReLU loss in closed form near the warm start (App. C.3).
 
-    Given   warm starts, d = 3, all latents and masks.
+    Given   warm starts, d = 3, all latents and masks; alpha is the chance that a mask keeps a
+            coordinate, kappa that z_i != 0.
     Claim   The loss of Eq. 13 is 2 - 2 alpha^2 kappa sum_i [(1 + Delta^o_ii - b^o_i)(1 + Delta^t_ii
             - b^t_i) + alpha^2 kappa sum_{j != i} Delta^o_ij Delta^t_ij], the second sum inside the
             bracket as in the printed line above it: this and the library's against enumeration.

@@ -93,7 +93,8 @@ def thm3_ratio(t: Trial) -> None:
     """Where the inner loop ends: errors multiplied by α²κ (App. C.3).
 
     Given   warm starts, d = 3 and 4, exact loss without noise; every bias is above what the errors
-            of either net ask for. A half-round updates W^o until it stays, W^t fixed.
+            of either net ask for. A half-round updates W^o until it stays, W^t fixed. alpha is the
+            chance that a mask keeps a coordinate, kappa that z_i != 0.
     Claim   (1) It ends at W_ij/W_ii = alpha^2 kappa Delta_ij/(1 + Delta_ii - b). (2) |W_ij| is at
             most that, as W_ii <= 1. (3) The end is the limit of Lemma 1 along the row's gradient.
             (4) The factor over alpha^2 kappa tends to 1 as b -> 0: the power of b in its deviation
@@ -145,8 +146,9 @@ def sizes(path: Array) -> Array:
 def thm3_contr(t: Trial) -> None:
     """Off-diagonal errors decay geometrically over the outer rounds (App. C.3).
 
-    Given   warm starts, d = 3, 4, kappa up to 0.9, every bias above what the errors of either net
-            ask for; 28 rounds on the exact loss.
+    Given   warm starts, d = 3, 4, every bias above what the errors of either net ask for; 28 rounds
+            on the exact loss; alpha is the chance that a mask keeps a coordinate, kappa, up to 0.9,
+            that z_i != 0.
     Claim   (1) A half-round multiplies a row's largest error by alpha^2 kappa/(1 - b), b of the net
             that is held, (2) which is less than one; (3) the loop ends at the identity. (4) The
             second half-round's factor over alpha^2 kappa tends to 1 as b -> 0: the power of b in
@@ -275,7 +277,8 @@ def thm3(t: Trial) -> None:
 
     Given   warm starts, b < 1 - alpha^2 kappa, rows of norm 1: the exact loss without noise, d = 3,
             4, and with bounded noise, d = 3; biases above the errors of the starts only; samples
-            with Gaussian noise at d = 20.
+            with Gaussian noise at d = 20; alpha is the chance that a mask keeps a coordinate, kappa
+            that z_i != 0.
     Claim   The loop of half-rounds ends with both networks at the identity; on samples the mean
             |off-diagonal| falls to 0.15 of the start's or less.
     Fails   for no bias, random rows, no normalisation, biases above 1 - alpha^2 kappa.

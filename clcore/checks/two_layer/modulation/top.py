@@ -143,7 +143,8 @@ def eq139(t: Trial) -> None:
     Given   random d, b, p_0 p_1, tied d too, b_k* != 0 for k* = argmax d.
     Claim   s_k = b_k/(Z (d_k - lambda)) is the top eigenvector, lambda the root of 1 + p_0 p_1 sum
             b_k^2/(d_k - lambda) = 0: against numpy's; lambda > d_k*.
-    Fails   for b_k/d_k, for b alone, for a minus in the secular equation, for b_k* = 0.
+    Fails   for b_k/d_k, for b alone, for a minus in the secular equation; lambda > d_k* for b_k*
+            = 0 at a d_k* far above the other d.
     """
     vector = t.part("s", 1e-7, controls=pooled, draws=9 * t.draws)
     zero = t.part("secular equation", 1e-10, controls=typical)
@@ -161,7 +162,8 @@ def eq139(t: Trial) -> None:
         total = scale * (b**2 / top.gaps.numpy()).sum(-1)
         zero.add(np.abs(1 - total)).breaks("sign", np.abs(1 + total))
 
-        # lambda - d_k* over p_0 p_1 b_k*^2 is at least 1; lambda = d_k* where b_k* is 0.
+        # lambda - d_k* over p_0 p_1 b_k*^2 is at least 1. Where b_k* is 0 and d_k* is above the
+        # other d by more than b b^T can add, lambda = d_k*.
         largest = np.take_along_axis(b, d.argmax(-1)[:, None], -1)[:, 0]
         defined.add((value - d.max(-1)) / (scale * largest**2))
         tall, none = d.copy(), b.copy()
