@@ -52,7 +52,8 @@ def num11(t: Trial) -> None:
         E = energy_of([w.numpy() for w in limits.weights], X.numpy())
         begun = dl.energy(dl.starts(cr.fold_in(keys, 2), widths), X).numpy()
 
-        # (1) Ends that curvature, or a negative definite W_1 X W_1^T below W_{>1} = 0, certifies.
+        # (1) Ends with no slope and no curvature upwards that are traps, or where W_{>1}^T W_{>1}
+        # has a distinct top eigenvalue.
         top, distinct = dl.distinct_top(limits.weights)
         held = dl.trapped(limits.weights, X, 1e-4)
         flat = dl.curvature(limits.weights, X)[:, -1] < 1e-6

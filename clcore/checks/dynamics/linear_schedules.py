@@ -233,7 +233,7 @@ def thm2_mono(t: Trial) -> None:
     Claim   (1) For lambda_i > c_i every printed term increases in every lambda_i: its slope over
             the term, which is 1/(lambda_i -+ c_i), is at least 1/4. (2) With one lambda_i = c_i no
             slope is negative. (3) C_2, whose product begins at j + 1, increases for t >= 2. Slopes
-            by complex steps; all proved for t = 3.
+            by complex steps; all proved for t = 3, (3) for lambda_i > c_i.
     Fails   (1) and (2) for one lambda_i below its c_i; (1) for the product from j + 1, as term j
             then has no lambda_j, and (3) therefore for its terms one by one; (3) at t = 1, where
             C_2 = c_0.

@@ -224,12 +224,12 @@ def lem6(t: Trial) -> None:
     two, more = (t.part(name, 1e-13, controls=typical) for name in ("Eq. 98", "Eq. 99"))
     for states, regular in product(CHAINS, (True, False)):
         model, last = _chain(t.rng, min(t.draws, 60), states, regular), len(states) - 1
-
-        # P along the path by all joint states, `summed`; errors of the formula and of the library.
         summed = _summed(model)
         C = np.eye(states[0])
         for node in range(1, len(states)):
             C = C @ lt.deviation(lt.edge(model, node)).numpy()
+
+        # P along the path by all joint states, `summed`: errors of the formula and of the library.
         formula = absolute(1 / states[-1] + C, summed)
         part = two if len(states) == 3 else more
         if regular:

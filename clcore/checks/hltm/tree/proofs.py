@@ -211,7 +211,8 @@ def _annihilated(rows: int, columns: int) -> Any:
 
 
 def lem6(two: Part, more: Part) -> None:
-    """Regular chains of 3, 2, 3 and of 2, 3, 2, 2 states."""
+    """Regular chains of 3, 2, 3 and of 2, 2, 3, 2 states; where 1/m is that of the upper node, of
+    2, 2, 3, whose ends differ."""
     two.proves(
         _chain((3, 2, 3)),
         breaks={

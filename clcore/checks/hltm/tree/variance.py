@@ -115,7 +115,8 @@ def eq158(t: Trial) -> None:
             latent, then several, in drawn nets and in built ones with the largest weights.
     Claim   V[pre_j|z_mu] = sum_k w_jk^2 V[f_k|z_mu]; the variance of v_k(z_nu) given z_mu is s_k^2
             (1 - rho^2); so V[pre_j|z_mu], and V[f_j|z_mu], are at most 3 sigma_w^2 (sigma_l^2
-            + sum_k s_k^2 (1 - rho^2)/n).
+            + sum_k s_k^2 (1 - rho^2)/n), sigma_l^2 the largest V[f_k|z_nu] of the n units k below
+            mu.
     Fails   with several units per latent. Corrected: sums over latents, with their units'
             covariances; each child's term as often as its latent has units. Controls: 1 - rho
             for 1 - rho^2, the variances twice, a sixth of the bound.
@@ -205,7 +206,8 @@ def eq163(t: Trial) -> None:
             latent, then several (drawn and built nets); nodes whose mean pre-activation given z_mu
             = 0 is negative.
     Claim   v_j(0) <= sd(pre_j|z_mu = 0) (Eqs. 160-162) <= sigma_w sqrt(3 sigma_l^2 + 3 sum_k s_k^2
-            (1 - rho^2)/n) (Eq. 163), v_j by enumeration.
+            (1 - rho^2)/n) (Eq. 163), all by enumeration; sigma_l^2 is the largest V[f_k|z_nu] of
+            the n units k below mu.
     Fails   Eq. 163 with several units per latent; corrected: each child's term as often as its
             latent has units. Controls: a positive mean, a tenth of sd, a third of the bound.
     """

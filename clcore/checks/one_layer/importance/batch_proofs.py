@@ -84,7 +84,7 @@ def infonce(far: Matrix, near: Matrix, eps: int) -> sympy.Expr:
 
 def rem1(nce: Part, quadratic: Part) -> None:
     """Chain rule: the energy at held alpha is a sum over squared distances, and the loss has the
-    slopes of -2 N^2 times that sum in every distance."""
+    slopes of -2 N^2 times that sum in every distance; most controls ask for `one` slope alone."""
     z, at, one = views("z", 1), f"n = {N}, d = 1", slice(N, N + 1)
     near, far = exact.vector("e", N), exact.matrix("d", N, N)
     others = [[j for j in range(N) if j != i] for i in range(N)]

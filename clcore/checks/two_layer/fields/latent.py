@@ -61,8 +61,8 @@ SLOPES: dict[str, Callable[[Array], Array]] = {
 
 
 def enumerated(model: field_latent.Model, W: Array, kind: str, coupling: float = 0.0) -> Law:
-    """All joint states by a loop. `coupling` favours states in which the first two fields are
-    alike, which breaks their independence given z."""
+    """All joint states by a loop. `coupling`: with this chance the second field is in the state
+    of the first, which breaks their independence given z, and changes the second's law."""
     prior, table, values = (v.numpy() for v in model)
     draws, C, K, S = table.shape
     size = math.prod(W.shape[1:])
@@ -103,8 +103,9 @@ def lem5(t: Trial) -> None:
     Given   Assumption 2, ReLU, two to four values of z, all states enumerated.
     Claim   V[x~] = diag_k[L_k] + sum_c p_c (1 - p_c)^2 Delta(c) Delta(c)^T, L_k = E_z V[x~_k|z];
             for C = 2 the second term is p_0 p_1 Delta Delta^T; V_z E[x~|z] has rank at most C.
-    Fails   for fields coupled given z, for p_c (1 - p_c), for L_k a vector as typeset, p_0 for p_0
-            p_1; the rank, for V[x~] itself, which has the variance given z too.
+    Fails   for fields coupled given z (the second copies the first with chance 0.4), for p_c (1
+            - p_c), for L_k a vector as typeset, p_0 for p_0 p_1; the rank, for V[x~] itself, which
+            has the variance given z too.
     """
     form = t.part("Eq. 120", 1e-11, controls=pooled)
     two = t.part("C = 2", 1e-11, controls=typical)
