@@ -19,13 +19,13 @@ SORTS = ("sampled", "trained", "definition")
 class Proof:
     """What was shown of a part without rounding. rung: "proved" or "certified". entries: how many
     statements or boxes. refutes: a counterexample. at: sizes. control: what was broken -> how many
-    entries of it were not shown."""
+    of its own entries were not shown, {"failing": 1, "entries": 9}."""
 
     rung: str
     entries: int
     refutes: bool = False
     at: str = ""
-    control: dict[str, int] = field(default_factory=dict)
+    control: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
 def of(record: dict) -> str:

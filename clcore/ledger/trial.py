@@ -103,8 +103,8 @@ class Part:
                 raise LedgerError(
                     f"{name}: the proof also succeeds with {what!r}; break a condition it needs"
                 )
-        controls = {what: other.failing for what, other in breaks.items()}
-        self._proofs.append(Proof(shown.rung, shown.entries, shown.refutes, at, controls))
+        left = {w: {"failing": o.failing, "entries": o.entries} for w, o in breaks.items()}
+        self._proofs.append(Proof(shown.rung, shown.entries, shown.refutes, at, left))
         return self
 
     def says(self, **numbers: Any) -> "Part":
@@ -234,7 +234,7 @@ class Part:
 
     def _controls(self) -> dict[str, float]:
         if not self.errors:
-            return {w: float(n) for proof in self._proofs for w, n in proof.control.items()}
+            return {w: float(n["failing"]) for p in self._proofs for w, n in p.control.items()}
         return {
             what: self._reducers.get(what, self.controls)(errors, self.relation)
             for what, errors in self.broken.items()

@@ -4,7 +4,9 @@ import json
 import re
 
 import jsonschema
+import numpy as np
 import pytest
+import sympy
 from made_rows import SUMMARY, check, claim_page, made, row, todo, wrong
 from markupsafe import Markup, escape
 
@@ -13,10 +15,11 @@ from clcore.book.build import legible
 from clcore.book.site import claims, code, fragments
 from clcore.book.site.claims import frame, pages
 from clcore.book.site.claims.printed import tables
-from clcore.ledger import findings, registry
+from clcore.ledger import exact, findings, registry
 from clcore.ledger import map as claim_map
 from clcore.ledger.findings import Step
 from clcore.ledger.rungs import RUNGS
+from clcore.ledger.trial import Trial
 
 
 def test_a_blocked_row_says_what_is_missing() -> None:
@@ -278,6 +281,23 @@ def test_a_theorem_shows_its_proof_step_by_step(monkeypatch):
     assert "step by step: 10 executed</summary>" in html
     assert '<a href="../claims/acl-eq40.html">Tian 2022, Eqs. 40-43</a>, Eq. 43' in html
     assert 'id="steps"' not in claim_page(row(id="acl/eq40"))
+
+
+def test_a_control_of_a_proof_counts_its_own_entries():
+    """Not those of the proof that went through: here that has one entry, the control two."""
+    part = Trial(["acl/thm1"]).part("", 1e-9).add(np.zeros(3)).breaks("off", np.ones(3))
+    x = exact.vector("x", 2)
+    part.proves(
+        exact.equal(x[0], x[0]), breaks={"no 2": exact.equal(2 * x, sympy.Matrix([x[0], 2 * x[1]]))}
+    )
+    here = ledger.Ledger("made")
+    here.check(part.record())
+    record = here.records[0]
+    assert "control, no 2: fails in 1 of 2" in claim_page(row(checks=[record]))
+    document = json.loads(made(row(checks=[record]))["claims.json"])
+    (proof,) = document["claims"][0]["checks"][0]["proofs"]
+    assert proof["control"] == {"no 2": {"failing": 1, "entries": 2}}
+    jsonschema.validate(document, json.loads(made()["claims.schema.json"]))
 
 
 def test_claims_json_keeps_its_schema_and_a_wrong_field_is_refused() -> None:

@@ -204,7 +204,7 @@ def test_a_part_may_have_draws_and_a_proof():
     here.check(part.record())
     record = here.records[0]
     assert record["control"] == {"off": 1.0}
-    assert record["proofs"][0]["control"] == {"no 2 x": 1}
+    assert record["proofs"][0]["control"] == {"no 2 x": {"failing": 1, "entries": 1}}
     assert rungs.evidence(record) == "proved, n = 1"
 
 

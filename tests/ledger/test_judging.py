@@ -17,8 +17,9 @@ def check(**fields):
     return Check("acl/thm1", **GOOD | fields)
 
 
-PROVED = Proof("proved", 3, control={"broken": 1})
-COUNTEREXAMPLE = Proof("proved", 1, refutes=True, control={"broken": 1})
+BROKEN = {"broken": {"failing": 1, "entries": 3}}
+PROVED = Proof("proved", 3, control=BROKEN)
+COUNTEREXAMPLE = Proof("proved", 1, refutes=True, control=BROKEN)
 
 
 # ------------------------------------------------------------------------------- numbers
