@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from clcore.checks.two_layer import sizes
-from clcore.checks.two_layer.fields import dynamics, linear, several_features, specialise
+from clcore.checks.two_layer.fields import dynamics, latent, linear, several_features, specialise
 from clcore.checks.two_layer.modulation import chances, favoured
 from clcore.checks.two_layer.modulation import top as nl_two_top
 from clcore.reference import relative, tangent, unit
@@ -31,6 +31,18 @@ def test_two_filters_cannot_be_exchanged_where_the_top_layer_has_not_converged()
     for w, b in (((3, -4), 0), ((-4, 3), -7 / 5), ((-0.5, -0.5), -7 / 10)):
         W = double(*w).reshape(1, 2, 1)
         assert two_layer.common_direction(C, s, W).item() == pytest.approx(b)
+
+
+def test_coupled_fields_keep_the_law_of_each_and_depend_on_one_another():
+    """So the control of Assumption 2 changes the independence given z alone."""
+    model, W = latent.net_of(np.random.default_rng(0), 5, 3, 2, 1)
+    apart, coupled = (latent.enumerated(model, W, "linear", c).given for c in (0.0, 0.4))
+    d = latent.INPUTS
+    for one, other in zip(apart, coupled, strict=True):
+        for k in (slice(0, d), slice(d, 2 * d)):
+            np.testing.assert_allclose(one[:, k, k], other[:, k, k], atol=1e-13)
+        assert np.abs(one[:, :d, d:]).max() < 1e-13
+        assert np.abs(other[:, :d, d:]).max(axis=(1, 2)).min() > 1e-3
 
 
 def test_the_short_form_of_delta_as_typeset():

@@ -61,10 +61,13 @@ SLOPES: dict[str, Callable[[Array], Array]] = {
 
 
 def enumerated(model: field_latent.Model, W: Array, kind: str, coupling: float = 0.0) -> Law:
-    """All joint states by a loop. `coupling`: with this chance the second field is in the state
-    of the first, which breaks their independence given z, and changes the second's law."""
+    """All joint states by a loop. `coupling`: with this chance the states of the first two fields
+    are found from one uniform number, by their distribution functions: the law of each field given
+    z is the same, but they are no longer independent."""
     prior, table, values = (v.numpy() for v in model)
     draws, C, K, S = table.shape
+    top = table.cumsum(-1)
+    bottom = top - table
     size = math.prod(W.shape[1:])
     mean, square = np.zeros((draws, C, size)), np.zeros((draws, C, size, size))
     for joint in product(range(S), repeat=K):
@@ -72,8 +75,9 @@ def enumerated(model: field_latent.Model, W: Array, kind: str, coupling: float =
         gate = SLOPES[kind]((x * W).sum(-1))
         g = (gate[..., None] * x).reshape(draws, 1, size)
         each = [table[:, :, k, s] for k, s in enumerate(joint)]
-        alike = (joint[0] == joint[1]) * np.prod([each[0], *each[2:]], 0)
-        chance = (1 - coupling) * np.prod(each, 0) + coupling * alike  # given z
+        upper, lower = ([F[:, :, k, joint[k]] for k in (0, 1)] for F in (top, bottom))
+        both = np.clip(np.min(upper, 0) - np.max(lower, 0), 0, None)
+        chance = (1 - coupling) * np.prod(each, 0) + coupling * both * np.prod(each[2:], 0)
         mean += chance[..., None] * g
         square += chance[..., None, None] * (g[..., None] * g[:, :, None])
     total = (prior[..., None] * mean).sum(1)
@@ -103,8 +107,8 @@ def lem5(t: Trial) -> None:
     Given   Assumption 2, ReLU, two to four values of z, all states enumerated.
     Claim   V[x~] = diag_k[L_k] + sum_c p_c (1 - p_c)^2 Delta(c) Delta(c)^T, L_k = E_z V[x~_k|z];
             for C = 2 the second term is p_0 p_1 Delta Delta^T; V_z E[x~|z] has rank at most C.
-    Fails   for fields coupled given z (the second copies the first with chance 0.4), for p_c (1
-            - p_c), for L_k a vector as typeset, p_0 for p_0 p_1; the rank, for V[x~] itself, which
+    Fails   for two fields coupled given z, with chance 0.4, each by the same law; for p_c (1 -
+            p_c), for L_k a vector as typeset, p_0 for p_0 p_1; the rank, for V[x~] itself, which
             has the variance given z too.
     """
     form = t.part("Eq. 120", 1e-11, controls=pooled)
