@@ -33,11 +33,11 @@ def num11(t: Trial) -> None:
             spectra, L = 1..5; ascent from random starts.
     Claim   (1) E = lambda_max at local maxima, almost all; (2) from almost all starts (at least 99
             per cent); (3) which is the PCA objective.
-    Fails   (1) at those with W_{>1} = 0 and W_1 X W_1^T negative definite: more of them than global
-            ones, by dimension. Not where the maximal eigenvalue of W_{>1}^T W_{>1} is distinct and
-            positive (Theorem 3). (2) where X has as many negative eigenvalues as some layer l <= L
-            - 2 has nodes. (3) for more than one component. Controls: (1), (2) the starts
-            themselves; (3) the second eigenvalue.
+    Fails   (1) at those with W_{>1} = 0 and W_1 X W_1^T negative definite, or the same of a higher
+            layer: more of them than global ones, by dimension. Not where the maximal eigenvalue of
+            W_{>1}^T W_{>1} is distinct and positive (Theorem 3). (2) where X has as many negative
+            eigenvalues as some layer l <= L - 2 has nodes. (3) for more than one component.
+            Controls: (1), (2) the starts themselves; (3) the second eigenvalue.
     """
     many, few = max(min(t.draws, 1000), 200), min(t.draws, 1000)
     # Two shares are reported: 20 starts would not tell them.
