@@ -91,8 +91,8 @@ The book and its library are under the MIT licence; the papers belong to their a
 ## Use of text, figures and code in papers and slides
 
 You may use them in your own papers, slides and courses: the MIT licence asks you to keep its
-notice with copies and substantial parts, and we ask you to [cite](citing) the book. Images of a data
-set in a figure remain under the data set's licence, which `python -m clcore data list` names.
+notice with copies and substantial parts, and we ask you to [cite](citing) the book. Images of a
+data set in a figure remain under its licence, which `python -m clcore data list` names.
 
 ## Work of others
 
