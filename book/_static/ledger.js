@@ -74,9 +74,20 @@
       return null;
     }
 
+    // In the order of the search, where words are sought; otherwise in that of the papers.
+    let ordered = null;
+    function order(ids) {
+      if (ids === ordered) return;
+      ordered = ids;
+      const rank = new Map([...(ids ?? [])].map((id, at) => [id, at]));
+      const at = (claim) => rank.get(claim.dataset.id) ?? rank.size;
+      claims[0].parentNode.append(...[...claims].sort((one, other) => at(one) - at(other)));
+    }
+
     function apply() {
       const query = form.elements.words.value.trim();
       const ids = query ? seek(query) : null;
+      order(ids);
       const plain = query.toLowerCase().replace(/["“”„]/g, "").split(/\s+/);
       const asked = Object.keys(REACHED).filter((n) => near.below.has(form.elements[n].value));
       const reached = asked.map((n) => reach(n, form.elements[n].value));
