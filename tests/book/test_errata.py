@@ -157,7 +157,20 @@ def test_a_letter_asks_each_question_once_and_names_its_rows() -> None:
     assert "- the rate. Rows: Table 2, Fig. 3" in text and "- the $a$. Rows: Fig. 3" in text
     page = letters.files(rows)["letters/acl.md"]
     assert 'the rate. Rows: <a href="../../claims/acl-tab2a.html">Table 2</a>' in page
+    for letter in (page, " ".join(text.split())):
+        assert "our text copy lacks the figures' pictures" in letter
     assert "One line from you" not in letters.text("acl", [row("partial")])
+
+
+def test_a_consequence_at_the_place_of_its_root_has_its_title() -> None:
+    root = wrong(id="acl/eq2", root="acl/eq2", where="App. C.1")
+    near = wrong(id="acl/eq12", root="acl/eq2", where="App. C.1, a choice", title="The choice")
+    far = wrong(id="acl/eq14", root="acl/eq2", where="Eq. 14, App. C", title="The rest")
+    rows = [root, near, far]
+    assert "It affects: App. C.1 (The choice), Eq. 14\n" in letters.text("acl", rows)
+    page = letters.files(rows)["letters/acl.md"]
+    assert 'errata/acl.html#acl-eq12">App. C.1 (The choice)</a>' in page
+    assert 'errata/acl.html#acl-eq14">Eq. 14</a>' in page
 
 
 def test_a_letter_calls_claims_what_their_paper_calls_them() -> None:

@@ -100,6 +100,12 @@ def _questions(rows: list[dict]) -> list[tuple[str, list[tuple[dict, str]]]]:
     return [(text, places(asked)) for text, asked in most]
 
 
+def _beside(row: dict, other: dict) -> str:
+    """The place of `other`, with its title if that of `row` is the same."""
+    own, place = (place_in(r, row["paper"]) for r in (row, other))
+    return f"{place} ({other['title']})" if place == own else place
+
+
 def _entry(row: dict, wrong: list[dict]) -> dict[str, Any]:
     """A root with its checks' findings and the rows that it reaches."""
 
@@ -111,7 +117,9 @@ def _entry(row: dict, wrong: list[dict]) -> dict[str, Any]:
         "row": row,
         "counterexamples": said("Counterexample"),
         "corrections": said("What holds"),
-        "after": [r for r in wrong if r["root"] == row["id"] and r["id"] != row["id"]],
+        "after": [
+            (r, _beside(row, r)) for r in wrong if r["root"] == row["id"] and r["id"] != row["id"]
+        ],
         "certificate": script.name if script.exists() else None,
         "since": findings.known()[row["id"]].get("since"),
     }
