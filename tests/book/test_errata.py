@@ -187,6 +187,19 @@ def test_a_letter_separates_two_misprints_of_one_row() -> None:
     assert r"\(b\)<br>" in letters.files([slipped])["letters/acl.md"]
 
 
+def test_a_letter_lists_the_misprints_of_a_false_row_too() -> None:
+    slips = [{"part": "Eq. 3", "misprint": "$a$ for $b$"}]
+    text = letters.text("acl", [wrong(misprints=slips), wrong(id="acl/eq2")])
+    assert text.split("\nMisprints\n")[1].count("* ") == 1 and "Theorem 1: $a$ for $b$" in text
+
+
+def test_a_letter_says_what_each_unsettled_run_gave() -> None:
+    rows = [row("depends", in_short="Depends on $c$, as in acl/thm6."), row("differs")]
+    text = letters.text("acl", rows)
+    assert "(depends)\n    Depends on $c$, as in Theorem 6.\n" in text
+    assert r"Depends on \(c\), as in Theorem 6." in letters.files(rows)["letters/acl.md"]
+
+
 def test_a_number_that_cannot_be_is_listed_whatever_decides_its_row() -> None:
     cannot = check(passed=False, counterexample="$.18\\pm.3$ of five numbers in $[0,1]$")
     table = row("differs", id="acl/tab2a", checks=[check(), cannot])

@@ -12,7 +12,7 @@ from clcore.book.site import errata, fragments
 from clcore.book.site.markdown import raw
 from clcore.ledger import findings
 from clcore.ledger.findings import GRADES
-from clcore.ledger.html import place_in, row_id
+from clcore.ledger.html import place_in, placed, row_id
 
 NO_BREAK = "\u00a0"
 
@@ -40,7 +40,7 @@ def _page(paper: str, rows: list[dict]) -> str:
 
 def _contents(paper: str, rows: list[dict]) -> dict[str, Any]:
     own = [row for row in rows if row["paper"] == paper]
-    wrong, slips = errata.split(own)
+    wrong, _ = errata.split(own)
     sections = [
         (errata.SECTIONS[grade], errata.MEANING[grade], [_entry(row, wrong) for row in heads])
         for grade in GRADES
@@ -57,12 +57,14 @@ def _contents(paper: str, rows: list[dict]) -> dict[str, Any]:
         "blocked": sum(row["verdict"] == "blocked" for row in own),
         "statements": [row for row in good if row["kind"] in fragments.STATEMENTS],
         "sections": sections,
-        "slips": slips,
+        "slips": [row for row in own if row["misprints"]],
         "runs": pyodide.here() is not None,
         "withdrawn": errata.withdrawn(own),
         "questions": _questions(own),
         "open": [
-            (row, errata.impossible(row)) for row in own if row["verdict"] in errata.UNSETTLED
+            (row, placed(row["in_short"], paper), errata.impossible(row))
+            for row in own
+            if row["verdict"] in errata.UNSETTLED
         ],
     }
 
