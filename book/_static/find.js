@@ -17,7 +17,8 @@
 
   // Words of a text, each between blanks; p₀ is p0, and ℓ2 is l2.
   function canonical(text) {
-    const lower = text.normalize("NFKC").toLowerCase().replace(/[’']s\b/g, "").replace(/[-‐‑–]/g, " ");
+    const lower = text.normalize("NFKC").toLowerCase().replace(/n[’']t\b|[’']s\b/g, "").replace(/[-‐‑–]/g, " ")
+      .replace(/\bdata sets?\b/g, "dataset");
     const named = lower.replace(NAMED, (_, kind, number) => ` ${KINDS[kind]}${number} `);
     return ` ${(named.match(/[\p{L}\p{N}]+(?:\.\p{N}+)*/gu) ?? []).map(stem).join(" ")} `;
   }
@@ -35,6 +36,7 @@
     if (word.length < 5 || /\d/.test(word)) return word;
     return word
       .replace(/iz(e|ed|es|ing|ation|ations)$/, "is$1")
+      .replace(/^licens/, "licenc")
       .replace(/ies$/, "y")
       .replace(/(ss|ch|sh|x)es$/, "$1")
       .replace(/([^sui])s$/, "$1");
@@ -60,7 +62,7 @@
   // "What does depends mean" asks for a word of the glossary; mean is no average there.
   const DEFINES = /^\s*what (?:do|does) (?:the |an? )?(.+?) mean\W*$/i;
   const SMALL = new Set(
-    "a all always an and any are as at be by cannot did do does ever for from get give has have how i if in into is it its of on or our say said says that the their there this to true was we were what when where which who why with would can my paper"
+    "a all always an and any are as at be by cannot did do does ever for from get give has have how i if in into is it its just not of on or our say said says that the their there this to true was we were what when where which who why with would can my paper"
       .split(" "),
   );
   // Of "do hard negatives help" nothing need have the last word; what has it comes a little sooner.
@@ -198,9 +200,9 @@
   const FEW = 5;
   async function near(query) {
     const all = await load();
-    const { wanted, absent } = present(all, ofPaper(asked(query)));
+    const { wanted, note } = spelt(all, present(all, ofPaper(asked(query))));
     const whole = best(all, wanted, 0);
-    if (whole.length >= FEW || wanted.words.length < 2) return { entries: whole, whole: whole.length, absent };
+    if (whole.length >= FEW || wanted.words.length < 2) return { entries: whole, whole: whole.length, note };
     const worth = worths(all, wanted.words);
     const known = wanted.words.map((_, at) => at).filter((at) => worth[at]);
     const asks = { ...wanted, words: known.map((at) => wanted.words[at]) };
@@ -210,7 +212,7 @@
     for (let lacking = most; lacking < known.length && few(lacking); lacking++) {
       entries = best(all, asks, lacking, known.map((at) => worth[at]));
     }
-    return { entries, whole: whole.length, absent };
+    return { entries, whole: whole.length, note };
   }
 
   // Without the places that the named paper has no claim at: these cannot be found.
@@ -221,7 +223,45 @@
     const said = absent.map((word) => word[0].toUpperCase() + word.slice(1).replace(/\d/, " $&"));
     const first = all.find(({ entry }) => entry.kind === "claim" && entry.id.startsWith(`${wanted.paper}/`));
     const cite = first?.entry.place.split(", ")[0];
-    return { wanted: { ...wanted, words }, absent: said.length ? `${cite} has no ${said.join(" or ")} in the ledger. ` : "" };
+    return { wanted: { ...wanted, words }, note: said.length ? `${cite} has no ${said.join(" or ")} in the ledger. ` : "" };
+  }
+
+  // A word that is nowhere is read as one that is a slip away, of several the most frequent.
+  function spelt(all, { wanted, note }) {
+    const worth = worths(all, wanted.words);
+    let { whole } = wanted;
+    const words = wanted.words.map((word, at) => {
+      if (worth[at] || word.length < 5 || /\d/.test(word)) return word;
+      const near = [...counted(all)].filter(([other]) => other.length > 3 && slip(word, other));
+      const [best] = near.sort((a, b) => b[1] - a[1])[0] ?? [word];
+      if (best !== word) note += `Nothing has ${word}; searched for ${best}. `;
+      whole = whole.replace(` ${word} `, ` ${best} `);
+      return best;
+    });
+    return { wanted: { ...wanted, words, whole }, note };
+  }
+
+  let counts;
+  // Each word, and how many entries have it.
+  function counted(all) {
+    if (counts) return counts;
+    counts = new Map();
+    for (const { fields } of all) {
+      for (const word of new Set(Object.values(fields).join("").split(" "))) counts.set(word, (counts.get(word) ?? 0) + 1);
+    }
+    return counts;
+  }
+
+  // Whether two words differ by a letter more or less, or by two that are exchanged; or long ones by a
+  // letter: mining is not mixing.
+  function slip(one, two) {
+    if (Math.abs(one.length - two.length) > 1) return false;
+    let at = 0;
+    while (at < one.length && one[at] === two[at]) at++;
+    const [a, b] = [one.slice(at), two.slice(at)];
+    if (a.slice(1) === b || a === b.slice(1)) return true;
+    const exchanged = a[0] === b[1] && a[1] === b[0] && a.slice(2) === b.slice(2);
+    return exchanged || (one.length > 6 && a.slice(1) === b.slice(1));
   }
 
   window.clFind = find;

@@ -47,16 +47,24 @@
       return found;
     }
 
-    // The claims that the words find, by the search of the whole site; null until they are known,
-    // and where its index cannot be had: then the words of the rows themselves count.
+    // The claims that the words find, by the search of the whole site, or the few that come nearest;
+    // null until they are known, and where its index cannot be had: then the words of the rows
+    // themselves count.
+    const NEAREST = 10;
     let sought = { query: "", ids: null };
     function seek(query) {
       if (sought.query === query) return sought.ids;
       const asked = { query, ids: null };
       sought = asked;
+      const ids = (entries) => entries.filter(({ kind }) => kind === "claim").map(({ id }) => id);
       window
         .clFind(query)
-        .then((found) => (asked.ids = new Set(found.map((entry) => entry.id))))
+        .then(async (found) => {
+          const whole = ids(found);
+          const near = whole.length ? whole : ids((await window.clFindNear(query)).entries).slice(0, NEAREST);
+          asked.near = !whole.length && near.length > 0;
+          asked.ids = new Set(near);
+        })
         .catch(() => {})
         .finally(() => {
           if (sought !== asked) return;
@@ -82,7 +90,8 @@
         shown += fits;
       }
       const told = asked.map((n) => `: ${form.elements[n].value} and what it ${REACHED[n]}`);
-      count.textContent = `${shown} of ${claims.length} claims${told.join("")}`;
+      const nearest = ids && sought.near ? "No claim has all these words; the nearest: " : "";
+      count.textContent = `${nearest}${shown} of ${claims.length} claims${told.join("")}`;
     }
 
     function read() {

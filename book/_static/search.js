@@ -19,7 +19,7 @@
       return;
     }
     list.replaceChildren(...found.entries.slice(0, MOST).map(shown));
-    count.textContent = (found.absent ?? "") + told(found.entries.length, found.whole, query);
+    count.textContent = found.note + told(found.entries.length, found.whole, query);
   }
 
   function told(number, whole, query) {

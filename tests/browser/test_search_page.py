@@ -1,5 +1,7 @@
 """Errands: what a reader types, and the page that is wanted, among the first three."""
 
+import re
+
 import pytest
 from browsing import Tab
 
@@ -78,6 +80,21 @@ ERRANDS = {
     "supervised contrastive loss": "claims/acl-rem1.html",
     "where can I get the code": "book/rerun.html#two-commands",
     "is the theory verified on ImageNet": "claims/ddn-num3.html",
+    "why does BYOL not collapse": "book/outside.html#which-theorem",
+    "vicreg variance term": "book/outside.html#which-losses",
+    "does this apply to CLIP image text": "book/outside.html#is-clip",
+    "simsiam predictor": "claims/ncl-rem6.html",
+    "infonce gradient derivation": "chapters/1-minmax.html#descending-the-loss",
+    "supcon": "claims/acl-rem1.html",
+    # What a reader asks of the site itself.
+    "how do I run just one theorem": "book/rerun.html#one-theorem",
+    "I found a mistake": "book/challenge.html#report-a-mistake",
+    "license": "book/licences.html",
+    "can I use the figures in my slides": "book/licences.html#use-of-text",
+    "download the raw data csv": "book/rerun.html#data-and-results",
+    "google colab": "book/rerun.html#on-colab",
+    "which results do not reproduce": "book/index.html#where-things-stand",
+    "what does corrected mean": "book/glossary.html#term-verdict",
     # A paper by what it is called: the claims of the others are left out.
     "is Theorem 1 of the dual-networks paper true for the simple contrastive loss": (
         "claims/ddn-thm1.html"
@@ -140,6 +157,20 @@ def test_what_is_nowhere_is_said_to_be(tab: Tab) -> None:
     assert "Nothing found for zyxwvut" in tab.page.locator("#search-count").inner_text()
 
 
+def test_a_slip_of_the_keys_is_read_as_the_word_that_is_near(tab: Tab) -> None:
+    for typed, meant in {
+        "colapse": "collapse",
+        "gradeint": "gradient",
+        "momentem": "momentum",
+    }.items():
+        assert _found(tab, typed) == _found(tab, meant) != []
+        _found(tab, typed)
+        said = tab.page.locator("#search-count").inner_text()
+        assert said.startswith(f"Nothing has {typed}; searched for {meant}. ")
+    _found(tab, "negative mining")
+    assert "searched for" not in tab.page.locator("#search-count").inner_text()
+
+
 def test_the_search_of_every_page_leads_here(tab: Tab) -> None:
     tab.open("claims/acl-thm1.html")
     tab.page.keyboard.press("Control+k")
@@ -160,6 +191,21 @@ def test_the_ledgers_box_finds_what_the_search_finds(tab: Tab) -> None:
         found = tab.page.evaluate("(q) => clFind(q)", query)
         assert rows == {entry["id"] for entry in found if entry["kind"] == "claim"} != set()
     assert {"acl/thm3", "ddn/thm3", "nl/thm3", "ncl/thm3"} <= rows and len(rows) < 40
+
+
+def test_of_a_question_the_ledgers_box_shows_the_nearest_claims(tab: Tab) -> None:
+    tab.open("book/ledger.html")
+    form = tab.page.locator(".cl-filters")
+    form.get_by_label("Words").fill("non-contrastive loss has spurious minima?")
+    tab.page.locator(".cl-filters[data-searched]").wait_for()
+    told = form.get_by_role("status").inner_text()
+    assert re.fullmatch(
+        r"No claim has all these words; the nearest: ([1-9]|10) of \d+ claims", told
+    )
+    assert tab.page.locator("#ncl-thm1").is_visible()
+    form.get_by_label("Words").fill("zyxwvut")
+    tab.page.locator(".cl-filters[data-searched=zyxwvut]").wait_for()
+    assert form.get_by_role("status").inner_text().startswith("0 of ")
 
 
 def test_the_glass_stands_before_the_words(tab: Tab) -> None:

@@ -86,10 +86,19 @@ def page() -> str:
     tables = fragments.render("licences.html", shipped=known()["shipped"], packages=packages)
     return f"""# Licences
 
-The book and its library are under the MIT licence; the papers belong to their authors. Two tables
-list the work of others: what this site and its slides ship, and the packages that build them, with
-the version of this build and the licence that the package states. We join style sheets and scripts
-into files named `all-`, and draw Font Awesome's icons as SVG; we change nothing else, and
+The book and its library are under the MIT licence; the papers belong to their authors.
+
+## Use of text, figures and code in papers and slides
+
+You may use them in your own papers, slides and courses: the MIT licence asks you to keep its
+notice with copies and substantial parts, and we ask you to [cite](citing) the book. Images of a
+data set in a figure remain under its licence, which `python -m clcore data list` names.
+
+## Work of others
+
+Two tables list what this site and its slides ship, and the packages that build them, with the
+version of this build and the licence that the package states. We join style sheets and scripts into
+files named `all-`, and draw Font Awesome's icons as SVG; we change nothing else, and
 redistribute only what is in the first table. A test rejects a licence that nobody has reviewed.
 
 {raw(tables)}"""

@@ -84,8 +84,8 @@ the claim, its conditions and all its checks. "Measured" is the worst value over
 the draws against its bound, mostly a relative error $\\leq 10^{{-10}}$; "control" is the same
 measurement on a version that must fail, and did: in every draw, or in the share of draws given
 next to it. "code" leads to the source of the check. A statement "rests on" the rows that it
-is stated with and proved from, as we read the paper's proofs; titles are ours. For machines, all of
-this is in <a href="../claims.json">claims.json</a>, by
+is stated with and proved from, as we read the paper's proofs; titles are ours. To download all of
+this, take <a href="../claims.json">claims.json</a>, described by
 <a href="../claims.schema.json">its schema</a>.
 
 {raw(fragments.totals_table(rows, "ledger.html"))}
