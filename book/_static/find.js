@@ -196,15 +196,17 @@
 
   // Where few have all words, as of a whole question, also those that have most of them: the best
   // first, and how many have all. At most half of the words may be missing, or more if nothing is found
-  // otherwise; a word that is nowhere may be missing, too.
+  // otherwise; a word that is nowhere may be missing, too. kind: of the entries, null for all;
+  // of one kind nothing is found where most words are nowhere.
   const FEW = 5;
-  async function near(query) {
-    const all = await load();
+  async function near(query, kind = null) {
+    const all = (await load()).filter(({ entry }) => !kind || entry.kind === kind);
     const { wanted, note } = spelt(all, present(all, ofPaper(asked(query))));
     const whole = best(all, wanted, 0);
     if (whole.length >= FEW || wanted.words.length < 2) return { entries: whole, whole: whole.length, note };
     const worth = worths(all, wanted.words);
     const known = wanted.words.map((_, at) => at).filter((at) => worth[at]);
+    if (kind && known.length < wanted.words.length / 2) return { entries: whole, whole: whole.length, note };
     const asks = { ...wanted, words: known.map((at) => wanted.words[at]) };
     const most = known.length < wanted.words.length ? 0 : 1;
     let entries = whole;

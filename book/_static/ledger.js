@@ -61,7 +61,7 @@
         .clFind(query)
         .then(async (found) => {
           const whole = ids(found);
-          const near = whole.length ? whole : ids((await window.clFindNear(query)).entries).slice(0, NEAREST);
+          const near = whole.length ? whole : ids((await window.clFindNear(query, "claim")).entries).slice(0, NEAREST);
           asked.near = !whole.length && near.length > 0;
           asked.ids = new Set(near);
         })
