@@ -23,7 +23,7 @@ judge"."""
 LEFT_OPEN = {
     "not varied": "Not varied",
     "runs": "Runs",
-    "against the print": "Also run, against the print",
+    "against the print": "Also run, contrary to the paper",
     "ours": "Ours",
 }
 """What is told of the settings that the print leaves open beside those that were varied."""

@@ -53,7 +53,7 @@ def test_a_row_names_what_was_added_and_what_is_left_open() -> None:
     html = claim_page(row("depends", added="$A\\succeq0$", open=OPEN))
     assert r"<b>Added by us</b> \(A\succeq0\)" in html
     term = '<a class="cl-term" href="../book/glossary.html#term-temperature">temperature</a>'
-    assert f"<b>Left open by the print</b>\n<p>the {term}.</p>" in html
+    assert f"<b>Left open by the paper</b>\n<p>the {term}.</p>" in html
     readings = [check(note="0.3"), check(form="open", setting="at 0.2", part="order", note="0.9")]
     html = claim_page(row("depends", open=OPEN, checks=readings))
     whole, order = re.findall(r'<p class="cl-part-name">(.*?)</p>.*?<p>(.*?)</p>', html, re.DOTALL)

@@ -27,8 +27,9 @@ SECTIONS = {
 MEANING = {
     "conclusion": "the assertion fails at generic inputs, and the corrected one asserts something "
     "else, or less",
-    "proof": "the statement holds, or its use does, but the printed step fails",
-    "hypothesis": "true under an added condition that the statement lacks",
+    "proof": "the statement holds, or what the paper uses it for does; the printed step fails",
+    "hypothesis": "true under an added condition, neither printed with the statement nor announced "
+    "for it",
     "constant": "a factor, an exponent, a sign or an index is wrong; the form stays",
     "misprint": "a slip with only one possible meaning, in which the statement holds",
 }

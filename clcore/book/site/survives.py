@@ -7,10 +7,10 @@ from clcore.ledger import headlines
 from clcore.ledger.verdicts import heard_first
 
 INTRO = (
-    "The claims are worded as readers remember them. The verdict on each is the worst of the rows "
+    "The claims are worded as readers remember them. Each has the worst verdict among the rows "
     "that decide it, computed in this build: a row holds if every error that we measured is "
-    "$\\leq$ its bound. We chose the claims and the words; what the paper states, its checks and "
-    "its smallest counterexample are one click away."
+    "$\\leq$ its bound. We chose the claims and the words; what the paper states, our checks and "
+    "the smallest counterexample are one click away."
 )
 """Begins every page; without a formula that Sphinx sees, it leaves MathJax out."""
 
