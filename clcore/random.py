@@ -127,8 +127,10 @@ def split(key: Int[Tensor, "..."], num: int = 2) -> Int[Tensor, "... num"]:
 
 
 def bits(key: Int[Tensor, "..."], shape: Shape = ()) -> Int[Tensor, "..."]:
-    """64 random bits per entry, as int64 of either sign: `[*key.shape, *shape]`. Errors, of this and
-    of all that draw: a key that is no tensor of `key`, sizes that are negative or not whole.
+    """64 random bits per entry, as int64 of either sign: `[*key.shape, *shape]`.
+
+    Errors, of this and of all that draw: a key that is no int64 tensor, as `key` makes them; sizes
+    that are negative or not whole.
 
     Examples:
         >>> bits(key(0), 2) & 1

@@ -56,7 +56,9 @@ def _require_number(name: str, value: Scalar) -> None:
             "one, for example 1.0"
         )
     if value != value:
-        raise ValueError(f"expected {name} to be a number, got {name}={value}; give one, for example 1.0")
+        raise ValueError(
+            f"expected {name} to be a number, got {name}={value}; give one, for example 1.0"
+        )
 
 
 def require_temperature(tau: Scalar) -> Scalar:
