@@ -172,7 +172,7 @@ def record_steps(record: int | Sequence[int] | None, steps: int) -> list[int]:
         chosen = set()
     elif isinstance(record, str | float):
         raise ValueError(f"record: expected a number of steps, or a list of them, got {record!r}")
-    elif isinstance(record, Integral):
+    elif isinstance(record, int | Integral):
         if record < 1:
             raise ValueError(f"record: expected a number of steps >= 1, got {record}")
         chosen = set(range(0, steps, record))
