@@ -280,7 +280,7 @@ def test_launchers_by_name():
 
 
 def test_what_is_no_name_is_no_launcher(unchecked_shapes):
-    with pytest.raises(ValueError, match="scheduler: expected one of serial, .*; got None"):
+    with pytest.raises(ValueError, match=r"scheduler: expected one of serial, .*; got None"):
         launcher(None)
 
 
