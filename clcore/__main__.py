@@ -94,7 +94,7 @@ def claims(
         counts = {v: sum(r[field] == v for r in rows) for v in values}
         found = ", ".join(f"{n} {v}" for v, n in counts.items() if n)
         if field == "verdict":
-            print(f"\n{len(rows)} claims: {found}")
+            print(f"\n{len(rows)} claims: {found or 'none'}")
         elif found:
             print(f"of these by grade: {found}")
 

@@ -12,6 +12,8 @@ device's own `erfinv`, so it agrees between devices to rounding only.
 
 import math
 from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -40,6 +42,22 @@ _SPLIT = 0x5851F42D4C957F2D  # and keeps split apart from fold_in
 Shape = int | Sequence[int]
 
 
+def _require_key(key: Any) -> None:
+    if not isinstance(key, Tensor) or key.dtype != torch.int64:
+        got = key.dtype if isinstance(key, Tensor) else repr(key)
+        raise TypeError(f"key: expected an int64 tensor, got {got}; make one with key(seed)")
+
+
+def _require_int(name: str, value: Any) -> None:
+    """Raise unless a number that is no tensor is a whole one of 64 bits."""
+    if isinstance(value, Tensor):
+        return
+    if not isinstance(value, Integral):
+        raise TypeError(f"{name}: expected an int or an int64 tensor, got {value!r}")
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(f"{name}: expected an int of 64 bits, got {value}; take it modulo 2^63")
+
+
 def _shift(z: Tensor, places: int) -> Tensor:
     """Logical right shift: torch's `>>` on int64 copies the sign, the mask removes the copies."""
     return (z >> places) & ((1 << (64 - places)) - 1)
@@ -52,7 +70,10 @@ def _mix(z: Tensor) -> Tensor:
 
 
 def _dims(shape: Shape) -> tuple[int, ...]:
-    return (shape,) if isinstance(shape, int) else tuple(shape)
+    dims = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+    if any(isinstance(size, float) or size < 0 for size in dims):
+        raise ValueError(f"shape: expected whole sizes from 0, got {shape!r}")
+    return dims
 
 
 def _under(value: Tensor, dims: tuple[int, ...]) -> Tensor:
@@ -63,7 +84,8 @@ def _under(value: Tensor, dims: tuple[int, ...]) -> Tensor:
 def key(
     seed: int | Int[Tensor, "..."], device: torch.device | str | None = None
 ) -> Int[Tensor, "..."]:
-    """The key of a seed (an int, or an int64 tensor of seeds).
+    """The key of a seed (an int, or an int64 tensor of seeds). Errors: a seed that is not whole, or
+    has more than 64 bits.
 
     Examples:
         >>> key(0)
@@ -71,16 +93,20 @@ def key(
         >>> key(torch.arange(3)).shape  # a key each
         torch.Size([3])
     """
+    _require_int("seed", seed)
     return _mix(torch.as_tensor(seed, dtype=torch.int64, device=device) * _GAMMA + _FOLD)
 
 
 def fold_in(key: Int[Tensor, "..."], data: int | Int[Tensor, "..."]) -> Int[Tensor, "..."]:
-    """A new key from a key and a number, for instance the step of a training run.
+    """A new key from a key and a number, for instance the step of a training run. Errors: a number
+    that is not whole.
 
     Examples:
         >>> fold_in(key(0), 7) == fold_in(key(0), 8)
         tensor(False)
     """
+    _require_key(key)
+    _require_int("data", data)
     if isinstance(data, Tensor):
         data = data.to(key.device, torch.int64)
     else:  # filled on the device: a copy from the host would make it wait
@@ -96,16 +122,21 @@ def split(key: Int[Tensor, "..."], num: int = 2) -> Int[Tensor, "... num"]:
         >>> uniform(first), uniform(second)
         (tensor(0.3136), tensor(0.4128))
     """
+    _require_key(key)
     return bits(_mix(key ^ _SPLIT), num)
 
 
 def bits(key: Int[Tensor, "..."], shape: Shape = ()) -> Int[Tensor, "..."]:
     """64 random bits per entry, as int64 of either sign: `[*key.shape, *shape]`.
 
+    Errors, of this and of all that draw: a key that is no int64 tensor, as `key` makes them; sizes
+    that are negative or not whole.
+
     Examples:
         >>> bits(key(0), 2) & 1
         tensor([1, 0])
     """
+    _require_key(key)
     dims = _dims(shape)
     count = 1
     for size in dims:

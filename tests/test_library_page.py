@@ -1,4 +1,5 @@
-"""The worked examples of book/library.md, run as they stand: what they print is what it says."""
+"""The worked examples of book/library.md and book/rerun.md, run as they stand: what they print is
+what the page says."""
 
 import contextlib
 import io
@@ -33,6 +34,12 @@ def test_an_example_prints_what_the_page_says(title, one_thread):
     for code, said in BLOCK.findall(SECTIONS[title]):
         wanted = "\n".join(line.rstrip() for line in said.splitlines())
         assert printed(code, names) == wanted
+
+
+def test_the_ledger_from_python_prints_what_the_page_says(one_thread):
+    page = (_paths.root() / "book" / "rerun.md").read_text()
+    ((code, said),) = BLOCK.findall(page)
+    assert printed(code, {}) == said.rstrip("\n")
 
 
 def test_another_number_would_be_seen():

@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -167,6 +168,28 @@ def test_one_key_and_no_shape_is_one_number():
     for draw in (cr.bits, cr.uniform, cr.normal):
         assert torch.equal(draw(key), draw(key, 1)[0])
         assert torch.equal(draw(cr.split(key, 3))[1], draw(cr.split(key, 3)[1]))
+
+
+def test_what_is_no_key_no_seed_and_no_size_is_named(unchecked_shapes):
+    for call in (cr.bits, cr.uniform, cr.normal, cr.split, lambda k: cr.fold_in(k, 1)):
+        for bad, got in ((3, "3"), (None, "None"), (torch.tensor(0.5), r"torch\.float32")):
+            with pytest.raises(TypeError, match=rf"key: .* got {got}; make one with key\(seed\)"):
+                call(bad)
+    for bad in (1.7, "a"):
+        with pytest.raises(TypeError, match=rf"seed: expected an int .* got {bad!r}"):
+            cr.key(bad)
+        with pytest.raises(TypeError, match=rf"data: expected an int .* got {bad!r}"):
+            cr.fold_in(KEYS[0], bad)
+    with pytest.raises(ValueError, match=f"seed: expected an int of 64 bits, got {2**64}"):
+        cr.key(2**64)
+    for bad in (-3, (2, -1), 3.5):
+        for draw in (cr.bits, cr.normal):
+            with pytest.raises(ValueError, match="shape: expected whole sizes from 0, got"):
+                draw(KEYS[0], bad)
+    assert cr.split(KEYS[0], 0).shape == (0,)
+    assert torch.equal(cr.key(np.int64(5)), cr.key(5))
+    assert cr.bits(KEYS[0], torch.Size([2, 3])).shape == (2, 3)
+    assert cr.bits(KEYS[0], np.int64(2)).shape == (2,)
 
 
 def test_an_unknown_dtype_is_refused():

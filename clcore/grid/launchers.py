@@ -50,7 +50,7 @@ def launcher(name: str) -> Launcher:
         >>> launcher("local:2").jobs
         2
     """
-    kind, _, rest = name.partition(":")
+    kind, _, rest = name.partition(":") if isinstance(name, str) else ("", "", "")
     if name == "serial":
         return Serial()
     if kind == "local" and (not rest or (rest.isdecimal() and int(rest) > 0)):

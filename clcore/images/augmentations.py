@@ -8,6 +8,7 @@ resume. Definitions are those of torchvision's transforms, which the papers use.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -287,14 +288,40 @@ def apply(
     return x
 
 
+def _require_images(x: Any, settings: Any) -> None:
+    if not isinstance(settings, Recipe):
+        raise TypeError(
+            f"settings: expected a Recipe, got {settings!r}; RECIPES has those of {list(RECIPES)}"
+        )
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        got = x.dtype if isinstance(x, Tensor) else f"a {type(x).__name__}"
+        raise TypeError(
+            f"x: expected a tensor of values in [0, 1], got {got}; of pixels take .float() / 255"
+        )
+    if x.ndim != 4:
+        raise ValueError(
+            f"x: expected images of shape [n, c, h, w], got {list(x.shape)}; one image is x[None]"
+        )
+    colours = settings.gray or (settings.jitter_chance and any(settings.jitter))
+    if colours and x.shape[1] not in (1, 3):
+        raise ValueError(
+            f"x: expected 1 or 3 channels, got shape {list(x.shape)}; if they come last, take "
+            "x.permute(0, 3, 1, 2), or a Recipe without jitter and gray"
+        )
+
+
 def view(
     key: Int[Tensor, ""], x: Float[Tensor, "n c h w"], settings: Recipe
 ) -> Float[Tensor, "n c {settings.size} {settings.size}"]:
     """One random view of every image; two keys make a positive pair.
+
+    x: values in [0, 1], as `pixels.float() / 255` has them. Errors: images that are not `[n, c, h,
+    w]` or no floating-point numbers, other channels than 1 or 3 where colours change, no Recipe.
 
     Examples:
         >>> x = torch.rand(4, 3, 40, 40)
         >>> view(random.key(0), x, RECIPES["cifar10"]).shape
         torch.Size([4, 3, 32, 32])
     """
+    _require_images(x, settings)
     return apply(x, draw(key, x.shape[0], x.shape[-2], x.shape[-1], settings), settings)

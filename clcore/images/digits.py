@@ -43,6 +43,10 @@ def augment(
         >>> augment(random.key(0), images[:5]).shape
         torch.Size([5, 8, 8])
     """
+    if images.ndim != 3:
+        raise ValueError(
+            f"images: expected shape [n, h, w], got {list(images.shape)}; flatten views, not images"
+        )
     n, height, width = images.shape
     draw = random.uniform(key, (5, n), -1.0, 1.0, dtype=images.dtype) * strength
     angle, zoom = draw[0] * torch.pi / 9, 1 + 0.2 * draw[1]

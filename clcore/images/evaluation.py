@@ -103,8 +103,8 @@ def linear_probe(
     """
     if penalty <= 0:
         raise ValueError(f"penalty: expected a number above 0, got {penalty}; it makes the optimum")
-    _require_numbers(train, test)
     occur, place = classes_of(train, train_labels, test, test_labels)
+    _require_numbers(train, test)
     mean, scale = train.double().mean(0), scale_of(train.double())[0]
     a, b = ((part.double() - mean).div_(scale) for part in (train, test))
     classes, d = len(occur), a.shape[-1]
@@ -165,10 +165,10 @@ def knn(
         >>> knn(x[:10], labels[:10], x[10:], labels[10:], k=3)
         1.0
     """
+    classes, place = classes_of(train, train_labels, test, test_labels)
     _require_numbers(train, test)
     if not 1 <= k <= len(train):
         raise ValueError(f"k: expected 1 to {len(train)} neighbours, as there are, got {k}")
-    classes, place = classes_of(train, train_labels, test, test_labels)
     train, test = (  # of half precision, squares would overflow
         directions(part if part.dtype == torch.float64 else part.float()) for part in (train, test)
     )

@@ -1,8 +1,23 @@
 """Quality of frozen features: linear evaluation, and comparisons that are paired over seeds."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
+
+
+def _require_features(*given: Any) -> None:
+    for name, x in zip(("train", "train_labels", "test", "test_labels"), given, strict=True):
+        if not isinstance(x, Tensor):
+            got = type(x).__name__
+            raise TypeError(f"{name}: expected a tensor, got a {got}; convert by torch.as_tensor")
+    train, _, test, _ = given
+    if train.shape[-1:] != test.shape[-1:]:
+        raise ValueError(
+            f"features: expected train and test of one width, got shapes {list(train.shape)} and "
+            f"{list(test.shape)}; take the same net for both"
+        )
 
 
 def classes_of(
@@ -14,8 +29,10 @@ def classes_of(
     """The class numbers that training has, in order, and where in them each training label stands.
 
     Class numbers may have gaps and any integer type; one that training lacks is never guessed.
-    Errors: labels that are no integers, negative, or not one per sample.
+    Errors: features of different widths; labels that are no integers, negative, or not one per
+    sample; what is no tensor.
     """
+    _require_features(train, train_labels, test, test_labels)
     for name, features, labels in (("train", train, train_labels), ("test", test, test_labels)):
         if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
             raise TypeError(
@@ -66,9 +83,10 @@ def ridge_probe(
     """
     if penalty <= 0:
         raise ValueError(f"expected penalty > 0, got {penalty}; it keeps the system solvable")
-    if not test_labels.numel():
-        raise ValueError("expected some features to test on, got none")
     classes, place = classes_of(train, train_labels, test, test_labels)
+    for labels, what in ((train_labels, "train"), (test_labels, "test")):
+        if not labels.numel():
+            raise ValueError(f"expected some features to {what} on, got none")
     train, test = train.double(), test.double()
     mean, scale = train.mean(-2, keepdim=True), scale_of(train)
     train, test = (train - mean) / scale, (test - mean) / scale

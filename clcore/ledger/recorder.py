@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
+from numbers import Integral
 from typing import Any
 
 from clcore.ledger.judging import Check, Record, judge
@@ -62,8 +63,12 @@ class Ledger:
         """Run checks, record all they find, show one table.
 
         checks: ids of claims, whose functions `clcore.ledger.registry` finds, or functions
-        `f(draws, seed) -> Iterator[Check]`. Raises LedgerError for a claim without a function.
+        `f(draws, seed) -> Iterator[Check]`. Raises LedgerError for a claim without a function, and
+        for draws below 1 or a seed below 0.
         """
+        for name, value, least in (("draws", draws, 1), ("seed", seed, 0)):
+            if not isinstance(value, Integral) or value < least:
+                raise LedgerError(f"{name}: expected an int from {least}, got {value!r}")
         import torch
 
         from clcore.ledger import registry  # which reads the claims from here

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from clcore.losses.floating import at_least_single, known
+from clcore.losses.floating import at_least_single, known, require_floating
 from clcore.losses.pairs import (
     LogDomain,
     Pair,
@@ -36,6 +36,7 @@ def off_diagonal(x: Float[Tensor, "*b n n"], fill: float) -> Float[Tensor, "*b n
 
 
 def _require_batch(z: Tensor) -> None:
+    require_floating("z", z)
     if z.ndim < 2 or z.shape[-2] < 2:
         raise ValueError(
             f"expected outputs of shape [*b, n, d] with n >= 2 samples, got {list(z.shape)}; a "
@@ -44,8 +45,10 @@ def _require_batch(z: Tensor) -> None:
 
 
 def require_views(z: Tensor, z2: Tensor) -> None:
-    """Raise ValueError unless these are outputs for two views of n >= 2 samples."""
+    """Raise ValueError unless these are outputs for two views of n >= 2 samples, TypeError for
+    what is no tensor of floating-point numbers."""
     _require_batch(z)
+    require_floating("z2", z2)
     if z.shape != z2.shape:
         raise ValueError(
             f"expected two views of one shape, got {list(z.shape)} and {list(z2.shape)}; row i of "

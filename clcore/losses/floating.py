@@ -38,6 +38,17 @@ def at_least_single(function: Callable[P, R]) -> Callable[P, R]:
     return single
 
 
+def require_floating(name: str, given: Any) -> None:
+    """Raise TypeError unless this is a tensor of floating-point outputs."""
+    if isinstance(given, Tensor) and given.is_floating_point():
+        return
+    got = given.dtype if isinstance(given, Tensor) else f"a {type(given).__name__}"
+    raise TypeError(
+        f"{name}: expected a tensor of floating-point outputs, got {got}; pass the net's outputs, "
+        "or convert with .float()"
+    )
+
+
 def known(condition: Tensor) -> bool:
     """Whether a condition holds, where its value can be read; else False: inside vmap, while a
     function is traced or compiled, and on an accelerator, which would have to be waited for."""

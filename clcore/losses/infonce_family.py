@@ -218,9 +218,9 @@ def _gaps(z: Tensor, z2: Tensor, tau: Scalar, how: Convention) -> Tensor:
 
 def _anchors(z: Tensor, z2: Tensor, tau: Scalar, eps: Scalar, how: Convention) -> Tensor:
     """tau l of every anchor."""
+    require_views(z, z2)
     log = _log_domain(tau, eps)
     if not isinstance(eps, Tensor) and _in_tiles(z, z2, tau, how):
-        require_views(z, z2)
         v = directions(torch.cat([z, z2])) / tau**0.5
         inner = replace(how, similarity="inner")
         return tau * in_tiles(v, eps, lambda v: _anchors(*v.chunk(2), 1.0, eps, inner))
@@ -261,7 +261,8 @@ def infonce(
     Raises:
         ValueError: tau <= 0, eps < 0, n < 2, views of different shapes, an unknown convention or
             reduction.
-        TypeError: tau or eps that is not a number; tau and temperature both.
+        TypeError: outputs that are not floating-point; tau or eps that is not a number; tau and
+            temperature both.
 
     Examples:
         >>> z, z2 = torch.eye(3), torch.eye(3)  # three samples, apart at right angles

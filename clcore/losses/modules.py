@@ -6,6 +6,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from clcore.losses.contrast import family_loss, pairwise_importance, require_reduction
+from clcore.losses.floating import require_floating
 from clcore.losses.infonce_family import Convention, convention, infonce, infonce_importance
 from clcore.losses.labelled import supcon, supcon_importance
 from clcore.losses.pairs import (
@@ -23,13 +24,8 @@ Loss = Float[Tensor, ""] | Float[Tensor, " n"]
 
 def _require_outputs(z: Any, z2: Any, function: str) -> None:
     """Raise unless these are floating-point outputs `[n, d]` of one shape."""
-    for name, given in (("z", z), ("z2", z2)):
-        if not isinstance(given, Tensor) or not given.is_floating_point():
-            got = given.dtype if isinstance(given, Tensor) else f"a {type(given).__name__}"
-            raise TypeError(
-                f"{name}: expected a tensor of floating-point outputs, got {got}; pass the "
-                "net's outputs, or convert with .float()"
-            )
+    require_floating("z", z)
+    require_floating("z2", z2)
     if z.ndim != 2 or z.shape != z2.shape:
         raise ValueError(
             f"expected two views of one shape [n, d], got {list(z.shape)} and {list(z2.shape)}; "

@@ -46,6 +46,21 @@ def require_above(
     raise ValueError(f"expected {name} {relation} {least}, got {name}={value}; {mend}")
 
 
+def _require_number(name: str, value: Scalar) -> None:
+    """Raise TypeError for what is neither a number nor a tensor, ValueError for NaN."""
+    if isinstance(value, Tensor):
+        return
+    if not isinstance(value, (float, int, Real)):
+        raise TypeError(
+            f"expected {name} to be a number or a tensor of one, got {name}={value!r}; give "
+            "one, for example 1.0"
+        )
+    if value != value:
+        raise ValueError(
+            f"expected {name} to be a number, got {name}={value}; give one, for example 1.0"
+        )
+
+
 def require_temperature(tau: Scalar) -> Scalar:
     """The temperature itself, but NaN for a tensor that is not positive where that is not `known`.
     Raises ValueError for one that is not positive, TypeError for a text and the like."""
@@ -233,6 +248,7 @@ def triplet_pair(margin: Scalar = 1.0) -> Pair:
         >>> triplet_pair(margin=1.0).psi(torch.tensor([-2.0, 0.5]))  # [x + margin]_+
         tensor([0.0000, 1.5000])
     """
+    _require_number("margin", margin)
     psi, dpsi = (partial(f, margin=margin) for f in (_hinge, _hinge_slope))
     return Pair("Triplet", _same, psi, torch.ones_like, dpsi)
 
@@ -261,6 +277,7 @@ def soft_triplet_pair(tau: Scalar = 0.5, margin: Scalar = 1.0) -> Pair:
         tensor(1.)
     """
     require_temperature(tau)
+    _require_number("margin", margin)
     phi, dphi, log_phi, log_dphi = (
         partial(f, tau=tau) for f in (_soft_phi, _soft_dphi, _soft_log_phi, _soft_log_dphi)
     )
@@ -301,6 +318,7 @@ def lifted_pair(margin: Scalar = 1.0) -> Pair:
         >>> lifted_pair().phi(torch.tensor([0.5, 1.0, 10.0]))  # 0 below 1, then log^2
         tensor([0.0000, 0.0000, 5.3019])
     """
+    _require_number("margin", margin)
     log = LogDomain(1.0, margin, _lifted_log_phi, _lifted_log_dphi)
     return _exponential("Lifted Structured", _lifted_phi, _lifted_dphi, log)
 
@@ -320,6 +338,7 @@ def modified_triplet_pair(c: Scalar = 2.0) -> Pair:
         >>> modified_triplet_pair(c=2.0).psi(torch.tensor(0.0))
         tensor(0.5000)
     """
+    _require_number("c", c)
     psi, dpsi = partial(_sigmoid, c=c), partial(_sigmoid_slope, c=c)
     return Pair("Modified Triplet", _same, psi, torch.ones_like, dpsi)
 
@@ -331,6 +350,8 @@ def linear_pair(a: Scalar = 1.0, b: Scalar = 1.0) -> Pair:
         >>> linear_pair(a=2.0, b=3.0).dphi(torch.tensor(7.0))
         tensor(2.)
     """
+    _require_number("a", a)
+    _require_number("b", b)
     phi, psi = partial(_times, factor=a), partial(_times, factor=b)
     dphi, dpsi = partial(_constant, value=a), partial(_constant, value=b)
     return Pair("Triplet Contrastive", phi, psi, dphi, dpsi)

@@ -93,6 +93,8 @@ def mlp_init(key: Int[Tensor, ""], sizes: Sequence[int]) -> dict[str, Tensor]:
     """
     if len(sizes) < 2:
         raise ValueError(f"sizes: expected an input and an output size at least, got {list(sizes)}")
+    if any(size < 1 for size in sizes):
+        raise ValueError(f"sizes: expected each to be at least 1, got {list(sizes)}")
     keys = cr.split(key, len(sizes) - 1)
     return {
         f"W{i + 1}": cr.normal(keys[i], (sizes[i + 1], sizes[i])) * sizes[i] ** -0.5

@@ -103,6 +103,10 @@ class Keeper:
         device: torch.device,
     ) -> None:
         self.path = None if path is None else Path(path)
+        if self.path and self.path.is_dir():
+            raise ValueError(
+                f"checkpoint: expected the path of a file, got the folder {path}; name a file in it"
+            )
         self.mark = fingerprint(settings)
         self.saved = {} if self.path is None else load(self.path, self.mark, device)
         self.parts: dict[int, Chunk] = {}

@@ -38,6 +38,8 @@ def check(configs: Sequence[Config], optimizer: str, static: Sequence[str]) -> N
             _check_value(run, name, value)
     for name in names:
         _check_name(name, optimizer)
+    if isinstance(static, str):
+        raise ValueError(f"static: expected a list of names, got {static!r}; write ({static!r},)")
     for name in static:
         if name not in names:
             raise ValueError(f"static: {name!r} is no key of configs, which have {sorted(names)}")
@@ -111,6 +113,11 @@ def _check_value(run: int, name: str, value: Any) -> None:
     elif name == "seed":
         if isinstance(value, bool) or not isinstance(value, Integral):
             raise ValueError(f"seed of run {run}: expected an int, got {value!r}")
+        if not -(2**63) <= value < 2**63:
+            raise ValueError(f"seed of run {run}: expected an int of 64 bits, got {value}")
+    elif name == "lr" or any(name in own for own in DEFAULTS.values()):
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise ValueError(f"{name} of run {run}: expected a number, got {value!r}")
     elif not (value is None or isinstance(value, str | bool | Real)):
         raise ValueError(
             f"configs: {name!r} of run {run} is a {type(value).__name__}; expected a number, str, "
@@ -150,13 +157,22 @@ def per_run(
     }
 
 
+def require_count(name: str, value: Any, least: str) -> None:
+    """Raise ValueError unless this is a whole number from 1 on, which `least` says."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ValueError(f"{name}: expected a whole number, {least}; got {value!r}")
+    if value < 1:
+        raise ValueError(f"{name}: expected {least}, got {value}")
+
+
 def record_steps(record: int | Sequence[int] | None, steps: int) -> list[int]:
     """The steps to record: every k-th or those listed, always with 0 and `steps`."""
-    if steps < 1:
-        raise ValueError(f"steps: expected at least 1, got {steps}")
+    require_count("steps", steps, "at least 1")
     if record is None:
         chosen = set()
-    elif isinstance(record, int):
+    elif isinstance(record, str | float):
+        raise ValueError(f"record: expected a number of steps, or a list of them, got {record!r}")
+    elif isinstance(record, int | Integral):
         if record < 1:
             raise ValueError(f"record: expected a number of steps >= 1, got {record}")
         chosen = set(range(0, steps, record))

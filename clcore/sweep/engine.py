@@ -24,7 +24,7 @@ from tqdm import tqdm
 from clcore._device import usable
 from clcore.sweep.ahead import Ahead
 from clcore.sweep.checkpoint import Keeper, Stopped
-from clcore.sweep.configs import Config, check, group, record_steps, warn_of_slips
+from clcore.sweep.configs import Config, check, group, record_steps, require_count, warn_of_slips
 from clcore.sweep.lower import Flat, compiled, keep_freed_memory, trace
 from clcore.sweep.optim import Params
 from clcore.sweep.step import Chunk, Problem, explained, flat_step, losses, measured, period, start
@@ -85,7 +85,8 @@ class Result:
         for runs, *parts in self.stacked:
             if run in runs:
                 return [{n: t[runs.index(run)] for n, t in part.items()} for part in parts]
-        raise KeyError(f"run {run} is not in this sweep")
+        last = max(run for runs, *_ in self.stacked for run in runs)
+        raise KeyError(f"run {run} is not in this sweep, which has runs 0 to {last}")
 
 
 def train(
@@ -169,8 +170,10 @@ def train(
     """
     check(configs, optimizer, static)
     recorded = record_steps(record, steps)
-    if chunk is not None and chunk < 1:
-        raise ValueError(f"chunk: expected at least 1 run, got {chunk}")
+    if chunk is not None:
+        require_count("chunk", chunk, "at least 1 run")
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise ValueError(f"dtype: expected torch.float32 or torch.float64, got {dtype!r}")
     functions = (init, data, loss, metrics, project, setup, schedule, gradient, turns, ahead)
     warn_of_slips(set(configs[0]) - set(static), functions)
     problem = Problem(

@@ -40,6 +40,7 @@ _VALUES = (
     "in {}: the numbers of a configuration arrive as tensors, one value per run; name those that "
     "set a size or choose a branch in static=(...), or choose with torch.where"
 )
+_RETURNED = "a value is no tensor: write torch.tensor(1.0), or torch.as_tensor of a number"
 _RANDOM = (
     "in {}: torch's own generator is one for all runs; draw with clcore.random from the `key` that "
     "init, setup and data are given. A torch.nn.Module is made outside of them: init draws its "
@@ -67,7 +68,10 @@ def explained(name: str, function: Any) -> Any:
         try:
             return function(*args)
         except Exception as error:
-            if advice := _advice(error):
+            trace = error.__traceback__
+            # The call itself failed, as of a function with other arguments: no values are to blame.
+            inside = trace is None or trace.tb_next is not None
+            if inside and (advice := _advice(error)):
                 error.add_note(advice.format(name))
             raise
 
@@ -115,6 +119,7 @@ def start(problem: Problem, runs: list[int], configs: Sequence[Config]) -> Chunk
     made = _drawn(problem.setup, "setup", keys[:, 0], values, static) if problem.setup else {}
     made = _cast(made, problem.dtype)
     params = _cast(_drawn(problem.init, "init", keys[:, 1], values | made, static), problem.dtype)
+    _require_params(params)
     hyper = hyper_parameters(problem.optimizer, configs, device)
     state = {
         "params": params,
@@ -132,11 +137,25 @@ def _drawn(
     try:
         made = vmap(lambda key, values: function(key, static | values))(keys, values)
     except Exception as error:
+        if "must only return Tensors" in str(error):
+            raise ValueError(f"{name}: expected a dict of tensors; {_RETURNED}") from error
         error.add_note((_advice(error) or _VALUES).format(name))
         raise
     if not isinstance(made, dict) or not all(isinstance(t, Tensor) for t in made.values()):
         raise ValueError(f"{name}: expected a dict of tensors, got {type(made).__name__}")
     return made
+
+
+def _require_params(params: Params) -> None:
+    """Raise ValueError for parameters that no gradient can change."""
+    if not params:
+        raise ValueError("init: expected a dict of tensors, got an empty one; nothing is trained")
+    for name, value in params.items():
+        if not value.is_floating_point():
+            raise ValueError(
+                f"init: expected floating-point parameters, got {value.dtype} for {name!r}; what "
+                "is not trained is made by `setup`"
+            )
 
 
 def _cast(tree: Any, dtype: torch.dtype) -> Any:
@@ -181,6 +200,9 @@ def _updated(
     new, kept = UPDATES[problem.optimizer](params, grads, state["slots"], hyper, step)
     if problem.project:
         new = problem.project(new, config)
+        if not isinstance(new, dict) or set(new) != set(params):
+            got = sorted(new) if isinstance(new, dict) else type(new).__name__
+            raise ValueError(f"project: expected all parameters, {sorted(params)}, got {got}")
     fine = _finite(new | kept, loss)
     before = stopped < 0
     going = before & fine
@@ -266,9 +288,18 @@ def measured(problem: Problem, part: Chunk) -> dict[str, Tensor]:
     metrics = problem.metrics
     if metrics is None:
         return {}
-    found = vmap(lambda p, values: metrics(p, part.static | values))(
-        part.state["params"], part.fixed["values"]
-    )
+
+    def one(params: Params, values: dict[str, Tensor]) -> dict[str, Tensor]:
+        given = metrics(params, part.static | values)
+        if not isinstance(given, dict):
+            got = type(given).__name__
+            raise ValueError(f"metrics: expected a dict of scalar tensors, got {got}")
+        for name, value in given.items():
+            if not isinstance(value, Tensor):
+                raise ValueError(f"metrics: {name!r} is {value!r}; {_RETURNED}")
+        return given
+
+    found = vmap(one)(part.state["params"], part.fixed["values"])
     for name, value in found.items():
         if name in ("loss", "diverged"):
             raise ValueError(f"metrics: {name!r} is taken by a column of the table; rename it")

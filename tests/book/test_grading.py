@@ -142,6 +142,8 @@ def test_a_folder_becomes_a_table_whatever_is_in_it(tmp_path):
     assert 'with a cell `chapter.start("...")`' in by["other.ipynb"]["messages"]
     with pytest.raises(FileNotFoundError, match="expected notebooks"):
         grade_folder(tmp_path / "in" / "x" / ".ipynb_checkpoints" / "no", tmp_path / "g.csv")
+    with pytest.raises(FileNotFoundError, match=r"expected .* in .*nowhere, found no such"):
+        grade_folder(tmp_path / "nowhere", tmp_path / "g.csv")
 
 
 def test_a_fault_of_the_grader_has_a_row(tmp_path, monkeypatch):

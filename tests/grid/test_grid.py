@@ -279,6 +279,11 @@ def test_launchers_by_name():
         launcher("slurm:gpu")
 
 
+def test_what_is_no_name_is_no_launcher(unchecked_shapes):
+    with pytest.raises(ValueError, match=r"scheduler: expected one of serial, .*; got None"):
+        launcher(None)
+
+
 def test_runs_of_other_sizes_have_other_measures(grid):
     configs = [c | {"wide": bool(c["seed"] % 2)} for c in runs(3)]
     found = grid.run(table, configs, chunk=1).table

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from clcore import random
 from clcore.images import augmentations as aug
-from clcore.images import image_sets
+from clcore.images import digits, image_sets
 from clcore.images.augmentations import RECIPES, Recipe
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -327,6 +327,28 @@ def test_blur_is_a_convolution_with_mirrored_border(photos, kernel):
 def test_settings_that_make_no_sense(change, told):
     with pytest.raises(ValueError, match=told):
         Recipe(**{"size": 32} | change)
+
+
+def test_what_is_no_batch_of_images_is_refused(unchecked_shapes):
+    x, recipe = torch.rand(2, 3, 8, 8), Recipe(8)
+    for bad, error, told in (
+        ((255 * x).to(torch.uint8), TypeError, r"values in \[0, 1\], got torch.uint8; .* / 255"),
+        (x.numpy(), TypeError, "a tensor of values .* got a ndarray"),
+        (x[0], ValueError, r"\[n, c, h, w\], got \[3, 8, 8\]; one image is x\[None\]"),
+        (
+            x.permute(0, 2, 3, 1),
+            ValueError,
+            r"1 or 3 channels, got shape \[2, 8, 8, 3\]; .*permute",
+        ),
+    ):
+        with pytest.raises(error, match=f"x: expected .*{told}"):
+            aug.view(random.key(0), bad, recipe)
+    with pytest.raises(TypeError, match=r"expected a Recipe, got 'mnist'; .*'mnist'\]"):
+        aug.view(random.key(0), x, "mnist")
+    plain = Recipe(8, jitter_chance=0.0, gray=0.0)
+    assert aug.view(random.key(0), torch.rand(2, 5, 8, 8), plain).shape == (2, 5, 8, 8)
+    with pytest.raises(ValueError, match=r"images: expected shape \[n, h, w\], got \[2, 64\]"):
+        digits.augment(random.key(0), torch.rand(2, 64))
 
 
 @pytest.mark.parametrize("kernel", [4, 65])

@@ -84,6 +84,19 @@ def test_a_class_that_does_not_occur_has_no_part_in_the_optimum():
 
 
 @each
+def test_features_that_are_none_are_refused(probe, unchecked_shapes):
+    with pytest.raises(ValueError, match=r"train and test of one width, got shapes .*same net"):
+        probe(A, Y, B[:, 1:], LABELS)
+    for place, name in enumerate(("train", "train_labels", "test", "test_labels")):
+        given = [A, Y, B, LABELS]
+        given[place] = given[place].numpy()
+        with pytest.raises(TypeError, match=f"^{name}: expected a tensor, got a ndarray; convert"):
+            probe(*given)
+    with pytest.raises(ValueError, match=r"expected some .*to train .*, got (none|0)"):
+        probe(A[:0], Y[:0], B, LABELS)
+
+
+@each
 def test_labels_that_are_none_are_refused(probe, unchecked_shapes):
     hole = Y.clone()
     hole[[3, 7]] = -1

@@ -188,3 +188,14 @@ def test_numbers_are_kept_as_plain_ones(book):
     kept = (record.measured, record.bound, record.control["broken"], record.passed)
     assert [type(value) for value in kept] == [float, float, float, bool]
     assert record.passed and record.anchor == "claim-acl-thm1"
+
+
+def test_draws_and_seeds_that_are_none_are_refused(unchecked_shapes):
+    for draws, seed, told in (
+        (0, 0, "draws: expected an int from 1, got 0"),
+        ("8", 0, "draws: expected an int from 1, got '8'"),
+        (8, -1, "seed: expected an int from 0, got -1"),
+        (8, 0.5, "seed: expected an int from 0, got 0.5"),
+    ):
+        with pytest.raises(LedgerError, match=told):
+            Ledger("x").run([], draws, seed)

@@ -122,6 +122,44 @@ def test_what_is_no_pair_is_refused_with_those_who_make_one(unchecked_shapes):
             call(Z, Z2, losses.infonce_pair)
 
 
+@pytest.mark.parametrize("bad", [Z.long(), Z.to(torch.complex64), Z.numpy(), Z.tolist()])
+def test_functions_name_what_is_no_output(unchecked_shapes, bad):
+    wanted = r": expected a tensor of floating-point outputs, got .*; .*\.float\(\)"
+    for call in (
+        losses.infonce,
+        lambda z, z2: losses.family_loss(z, z2, losses.mine_pair()),
+        lambda z, z2: losses.pairwise_importance(z, z2, losses.infonce_pair()),
+        lambda z, z2: losses.supcon(z, z2, torch.arange(4)),
+        losses.intra_distances,
+    ):
+        with pytest.raises(TypeError, match="z" + wanted):
+            call(bad, Z2)
+        with pytest.raises(TypeError, match="z2" + wanted):
+            call(Z, bad)
+    with pytest.raises(TypeError, match="z" + wanted):
+        losses.inter_distances(bad)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (losses.triplet_pair, "margin"),
+        (losses.soft_triplet_pair, "margin"),
+        (losses.lifted_pair, "margin"),
+        (losses.modified_triplet_pair, "c"),
+        (losses.linear_pair, "a"),
+        (losses.linear_pair, "b"),
+    ],
+)
+def test_a_setting_of_a_pair_is_a_number(unchecked_shapes, make, name):
+    with pytest.raises(TypeError, match=rf"expected {name} to be a number .* got {name}='x'; give"):
+        make(**{name: "x"})
+    with pytest.raises(ValueError, match=rf"expected {name} to be a number, got {name}=nan; give"):
+        make(**{name: float("nan")})
+    make(**{name: -0.5})
+    make(**{name: torch.tensor(2.0)})
+
+
 def test_the_makers_that_are_named_are_all(unchecked_shapes):
     with pytest.raises(TypeError) as caught:
         ContrastiveLoss(3)

@@ -36,6 +36,11 @@ def test_receptive_field_net_is_its_definition(kind):
     torch.testing.assert_close(found, by_loop(weights(), x, kind, 0.2), rtol=1e-12, atol=1e-12)
 
 
+def test_sizes_of_a_net_are_at_least_one():
+    with pytest.raises(ValueError, match=r"sizes: expected each .* at least 1, got \[5, 0, 2\]"):
+        nw.mlp_init(cr.key(0), (5, 0, 2))
+
+
 def test_an_embedded_batch_lies_field_by_field():
     tokens = cr.randint(cr.key(3), (N, K), 0, 6)
     embedding = cr.normal(cr.key(4), (6, D), torch.float64)

@@ -65,6 +65,12 @@ def test_what_is_no_list_of_dicts_is_refused(unchecked_shapes, chosen, said):
         run(chosen, steps=1)
 
 
+def test_a_function_of_other_arguments_is_told_nothing_of_values():
+    with pytest.raises(TypeError, match="2 positional arguments but 3 were given") as caught:
+        run(configs(2), steps=1, loss=lambda p, b: p["W1"].sum())
+    assert not getattr(caught.value, "__notes__", [])
+
+
 def test_other_errors_come_as_they_are():
     def own(params, batch, config):
         raise RuntimeError("mine")

@@ -357,6 +357,42 @@ BASE = {"seed": 0, "lr": 0.1, "tau": 0.5}
         ([BASE], {"chunk": 0}, "chunk: expected at least 1 run, got 0"),
         (
             [BASE],
+            {"static": "tau"},
+            r"static: expected a list .* got 'tau'; write \('tau',\)",
+        ),
+        (
+            [BASE],
+            {"dtype": torch.int64},
+            "dtype: expected torch.float32 .*, got torch.int64",
+        ),
+        ([{**BASE, "lr": "0.1"}], {}, "lr of run 0: expected a number, got '0.1'"),
+        ([{**BASE, "lr": None}], {}, "lr of run 0: expected a number, got None"),
+        ([{**BASE, "seed": 2**64}], {}, "seed of run 0: expected an int of 64 bits, got"),
+        ([BASE], {"init": lambda k, c: {}}, "init: expected a dict .* got an empty one"),
+        (
+            [BASE],
+            {"init": lambda k, c: {"w": 1.0}},
+            "init: expected a dict of tensors; a value",
+        ),
+        (
+            [BASE],
+            {"init": lambda k, c: {"w": torch.ones(3, dtype=torch.int64)}},
+            "init: expected floating-point parameters, got torch.int64 for 'w'; .* `setup`",
+        ),
+        (
+            [BASE],
+            {"project": lambda p, c: {"w": p["W1"]}},
+            r"project: .* parameters, .* got \['w",
+        ),
+        ([BASE], {"project": lambda p, c: p["W1"]}, "project: .* all parameters, .* got Tensor"),
+        ([BASE], {"metrics": lambda p, c: p["W1"].sum()}, "metrics: .* a dict .* got Tensor"),
+        (
+            [BASE],
+            {"metrics": lambda p, c: {"s": 1.0}},
+            "metrics: 's' is 1.0; .* torch.tensor",
+        ),
+        (
+            [BASE],
             {"loss": lambda p, b, c: p["W1"]},
             r"loss: expected a scalar tensor, got shape \[6, 5\]",
         ),
@@ -375,9 +411,24 @@ def test_errors_say_what_is_wrong(chosen, settings, text):
         run(chosen, **{"steps": 3, **settings})
 
 
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"chunk": 1.5}, "chunk: expected a whole number, at least 1 run; got 1.5"),
+        ({"steps": 3.0}, "steps: expected a whole number, at least 1; got 3.0"),
+        ({"record": 1.5}, "record: expected a number of steps, or a list of them, got 1.5"),
+        ({"record": "all"}, "record: expected a number of steps, or a list of them, got 'all'"),
+        ({"dtype": "float64"}, "dtype: expected torch.float32 or torch.float64, got 'float64'"),
+    ],
+)
+def test_a_setting_of_another_type_is_named(unchecked_shapes, settings, text):
+    with pytest.raises(ValueError, match=text):
+        run([BASE], **{"steps": 3, **settings})
+
+
 def test_a_device_that_is_not_there_is_named():
     name = f"cuda:{torch.cuda.device_count()}" if torch.cuda.is_available() else "cuda"
     with pytest.raises(ValueError, match=f"device '{name}' was asked for, but PyTorch"):
         run(configs(1), steps=1, device=name)
-    with pytest.raises(KeyError, match="run 3 is not in this sweep"):
+    with pytest.raises(KeyError, match="run 3 is not in this sweep, which has runs 0 to 0"):
         run(configs(1), steps=1).params(3)

@@ -123,6 +123,11 @@ def test_a_compiled_sweep_equals_the_plain_one():
     assert fast.table["loss"].to_numpy() == pytest.approx(plain.table["loss"], rel=1e-9)
 
 
+def test_a_folder_is_no_checkpoint(tmp_path):
+    with pytest.raises(ValueError, match="checkpoint: expected the path of a file, got the folder"):
+        run(configs(1), steps=1, checkpoint=tmp_path)
+
+
 @pytest.mark.parametrize("fault", ["raises", "is wrong"])
 def test_a_compiler_that_fails_or_errs_is_named_and_not_used(monkeypatch, caplog, fault):
     def broken(step, **options):

@@ -27,7 +27,8 @@ def grade_folder(
     """
     found = sorted(p for p in folder.rglob("*.ipynb") if not _hidden(p.relative_to(folder)))
     if not found:
-        raise FileNotFoundError(f"expected notebooks (*.ipynb) in {folder}, found none")
+        got = "none" if folder.is_dir() else "no such folder"
+        raise FileNotFoundError(f"expected notebooks (*.ipynb) in {folder}, found {got}")
     rows: dict[Path, Graded] = {}
     with ThreadPoolExecutor(jobs) as pool:
         waiting = {pool.submit(grade, path, limits, key): path for path in found}
