@@ -65,18 +65,21 @@ def save(path: Path, mark: str, chunks: dict[int, dict]) -> None:
 
 def load(path: Path, mark: str, device: torch.device) -> dict[int, dict]:
     """The chunks saved under this fingerprint; empty, with one warning line, when the file
-    cannot be read or was written by another sweep."""
+    cannot be read or was written by another sweep. Such a file is kept under another name."""
     try:
         saved = read(path, ("fingerprint", "chunks"), device)
     except FileNotFoundError:
         return {}
     except Unreadable as error:
-        log.warning("checkpoint %s cannot be read (%s); training starts over", path, error)
-        return {}
-    if saved["fingerprint"] != mark:
-        log.warning("checkpoint %s belongs to another sweep; training starts over", path)
-        return {}
-    return saved["chunks"]
+        why = f"cannot be read ({error})"
+    else:
+        if saved["fingerprint"] == mark:
+            return saved["chunks"]
+        why = "belongs to another sweep"
+    kept = path.with_name(f"{path.name}.old")
+    path.replace(kept)
+    log.warning("checkpoint %s %s; training starts over, the file is now %s", path, why, kept.name)
+    return {}
 
 
 class Stopped(Exception):

@@ -147,8 +147,8 @@ def train(
     A run whose loss or parameters stop being finite is frozen at its last finite parameters and
     reported; the others go on. With `checkpoint`, the state is written every `checkpoint_every`
     seconds and whenever training is interrupted, and the same call resumes from it; edits to the
-    functions are not noticed, so delete the file after one. `stop_after` seconds of training
-    raise `Stopped`.
+    functions are not noticed, so delete the file after one. A file that is no checkpoint of this
+    sweep is renamed to end in .old. `stop_after` seconds of training raise `Stopped`.
 
     Raises ValueError for configurations or settings that cannot be trained, with a remedy.
     Errors of the functions are passed on, with a note on what to do where they drew by torch's

@@ -86,16 +86,20 @@ def test_a_damaged_or_foreign_checkpoint_is_reported_and_training_starts_over(
         run(many, **settings, checkpoint=file, stop_after=0)
     kept = tmp_path / "kept.pt"
     shutil.copy(file, kept)
-    file.write_bytes(file.read_bytes()[:-300])
+    damaged = file.read_bytes()[:-300]
+    file.write_bytes(damaged)
     assert same(run(many, **settings, checkpoint=file), whole)
     assert len(caplog.records) == 1 and "training starts over" in caplog.text
     assert "cannot be read" in caplog.text and "\n" not in caplog.records[0].getMessage()
+    old = tmp_path / "sweep.pt.old"
+    assert old.name in caplog.text and old.read_bytes() == damaged  # it may be somebody's data
     for change in ({"steps": 13}, {"record": 4}, {"optimizer": "adam"}):
         shutil.copy(kept, file)
         caplog.clear()
         other = [{k: v for k, v in c.items() if k != "momentum"} for c in many]
         run(other if "optimizer" in change else many, **{**settings, **change}, checkpoint=file)
         assert "belongs to another sweep; training starts over" in caplog.text, change
+        assert old.read_bytes() == kept.read_bytes(), change
 
 
 def test_a_flipped_byte_in_a_checkpoint_is_found(tmp_path):
