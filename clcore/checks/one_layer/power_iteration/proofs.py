@@ -189,8 +189,8 @@ def def4(forms: Part, sign: Part, small: Part) -> None:
     sign.proves(exact.nonnegative(omega(by_gap), omega(ratio)), breaks=broken)
 
     def most(least: str, ratio: str, L: str) -> Any:
-        """omega minus 0.1, lambda_1 = 1: c in [least, 1], lambda_2 and L in [0, these]."""
-        c, r, lipschitz = iv.mpf([least, "1"]), iv.mpf(["0", ratio]), iv.mpf(["0", L])
+        """omega minus 0.1, lambda_1 = 1: c in [least, 1], |lambda_2| and L in [0, these]."""
+        c, r, lipschitz = iv.mpf([least, "1"]), iv.mpf(["-" + ratio, ratio]), iv.mpf(["0", L])
         mu, gap = (1 + c) / (2 * c**2) * r**2, 1 - r
         grown = 1 + mu * c
         nu = 16 / gap**2 * lipschitz**2 * grown + 2 * lipschitz / gap * iv.sqrt(mu * grown)
@@ -202,7 +202,7 @@ def def4(forms: Part, sign: Part, small: Part) -> None:
             "c = 0.2": exact.below_zero([most("0.2", "0.2", "0.015")]),
             "a small gap": exact.below_zero([most("0.999999", "0.95", "0.5")]),
         },
-        at=r"$\lambda_2\le0.2\lambda_1$, $L\le0.015\lambda_1$",
+        at=r"$|\lambda_2|\le0.2\lambda_1$, $L\le0.015\lambda_1$",
     )
 
 

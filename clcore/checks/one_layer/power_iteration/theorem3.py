@@ -76,8 +76,9 @@ def def4(t: Trial) -> None:
     Given   c = c(w), lambda_1 and the gap of A(w), its Lipschitz constant L, kappa of Lemma 9.
     Claim   mu has two forms; omega = mu + nu >= 0, nu = 2 kappa L^2 (1 + mu c) + 2 (L/gap) sqrt(mu
             (1 + mu c)); near any LME omega is much less than 1 (0.1, ours).
-    Fails   the size at LMEs whose gap is not large. Corrected: near an LME with a large gap, L and
-            kappa small. Controls: 1 + c left out, 1 for 2 before L/gap, minus nu, c = 0.2.
+    Fails   the size at LMEs whose gap is not large. Corrected: where |lambda_2| is at most 0.2
+            lambda_1, L and kappa small. Controls: 1 + c left out, 1 for 2 before L/gap, minus nu,
+            c = 0.2, a small gap, a large gap where lambda_2 is near -lambda_1.
     """
     rng, draws = t.rng, t.draws
     values, a, Q = draw(rng, draws, "generic")
@@ -103,7 +104,7 @@ def def4(t: Trial) -> None:
     def omega(ratio: Array, L: Array, c: Array) -> Array:
         """omega for lambda_1 = 1 and lambda_2 = ratio, kappa of Lemma 9."""
         one, second = torch.ones(len(L), dtype=torch.float64), torch.tensor(ratio)
-        here = pi.Local(torch.tensor(c), first=one, second=second, least=0 * one)
+        here = pi.Local(torch.tensor(c), first=one, second=second, least=second.clamp(max=0.0))
         return pi.omega(here, torch.tensor(L), pi.kappa(here.gap)).numpy()
 
     # Near any LME, A constant: omega is mu, which a small gap leaves large.
@@ -119,14 +120,17 @@ def def4(t: Trial) -> None:
     own = pi.omega(local, *tensors(np.zeros(1), np.zeros(1)))
     printed.says(own=own.item()).confirms(own=(0.3 / 0.7**2) ** 2)
 
-    # Near an LME with a large gap, L and kappa small.
+    # Near an LME with |lambda_2|, L and kappa small.
     far = omega(np.full(draws, 0.2), np.full(draws, 0.01), np.full(draws, 0.2))
     for part in (printed, small):
         part.breaks("c = 0.2", far)
     narrow = rng.uniform(0.5, 0.95, draws), rng.uniform(0, 0.5, draws)
     small.breaks("a small gap", omega(*narrow, near))
     small.breaks("the summation model at q = 0.3", own.numpy())
-    small.add(omega(rng.uniform(0, 0.2, draws), rng.uniform(0, 0.015, draws), near))
+    signs = t.stream("negative lambda_2")
+    small.breaks("$\\lambda_2<0$, a large gap", omega(signs.uniform(-1, -0.5, draws), 0 * near, near))
+    for side in (1, -1):
+        small.add(omega(side * rng.uniform(0, 0.2, draws), rng.uniform(0, 0.015, draws), near))
     proofs.def4(forms, sign, small)
 
 

@@ -110,12 +110,13 @@ def eq148(t: Trial) -> None:
     """The component with the earliest critical time wins (Eq. 148).
 
     Given   random starts and rates b; the flow without projection and the one on the sphere
-            (Eq. 15). For the winners b = 1.2, but b + c for u_1: c = 0.5, 0 or -0.5.
+            (Eq. 15). For the winners b from 1.02 to 3, the same for all components but b + c for
+            u_1: c = 0.5, 0 or -0.5.
     Claim   Ratios of components need no Z; the component with the least critical time t*
             dominates, and wins: w -> u_l for l = argmin t*.
     Fails   for the flow with the projection. Corrected: there argmin t* wins for equal b, and u_1
             with c > 0 wins whenever its t* is the least. Controls: components for ratios, the
-            smallest or the largest start, c < 0.
+            smallest or the largest start, c < 0, b < 1.
     """
     y0 = t.rng.uniform(0.1, 1, (t.draws, 4))
     b = t.rng.uniform(1.1, 2, (t.draws, 4))
@@ -145,7 +146,8 @@ def eq148(t: Trial) -> None:
     start = torch.from_numpy(t.rng.standard_normal((STARTS, 5)))
     start = start / start.norm(dim=-1, keepdim=True)
     start = start[(start > 0).any(-1)]
-    equal = torch.full_like(start, 1.2)
+    rates = t.stream("rates").uniform(1.02, 3, (len(start), 1))
+    equal = torch.from_numpy(rates).expand_as(start)
     rate = equal.clone()
     rate[:, 0] += 0.5
     first, even, less = (
@@ -180,6 +182,10 @@ def eq148(t: Trial) -> None:
     mended = t.corrected("argmin t*, the flow with the projection", draws=len(start))
     mended.add(((first == 0) & (sphere != 0)).sum() + (even != same).sum())
     mended.breaks("c < 0", ((less == 0) & (weaker != 0)).sum())
+    # One start at b = 0.2, where g < 0 on a part of the sphere: u_1 is first, and u_2 wins.
+    y, b = unit(np.array([[1.0, 4.0, -100.0]])), np.array([[0.5, 0.2, 0.2]])
+    away = on_sphere(y, b, end=400.0)[:, 0] < 0.01
+    mended.breaks("b < 1", ((times(y, b).argmin(-1) == 0) & away).sum())
 
 
 def times(y: Array, b: Array) -> Array:
