@@ -128,7 +128,8 @@ def def4(t: Trial) -> None:
     small.breaks("a small gap", omega(*narrow, near))
     small.breaks("the summation model at q = 0.3", own.numpy())
     signs = t.stream("negative lambda_2")
-    small.breaks("$\\lambda_2<0$, a large gap", omega(signs.uniform(-1, -0.5, draws), 0 * near, near))
+    negative = signs.uniform(-1, -0.5, draws)
+    small.breaks("$\\lambda_2<0$, a large gap", omega(negative, 0 * near, near))
     for side in (1, -1):
         small.add(omega(side * rng.uniform(0, 0.2, draws), rng.uniform(0, 0.015, draws), near))
     proofs.def4(forms, sign, small)
