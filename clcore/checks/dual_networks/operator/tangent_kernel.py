@@ -10,10 +10,12 @@ from clcore.reference import Array, relative
 from clcore.theory.operator import covariance_operator as co
 
 
-def _tangent(rng: np.random.Generator, x: Array, width: int) -> Array:
-    """Gradients of f by all weights, [draws, N, parameters], of a net d-width-1, normal weights."""
+def _tangent(rng: np.random.Generator, x: Array, width: int, at_zero: bool = False) -> Array:
+    """Gradients of f by all weights, [draws, N, parameters], of a net d-width-1, normal weights;
+    at_zero: those of the last input are 0, as biases often are at the start."""
     count, _, d = x.shape
     w, a = rng.standard_normal((count, width, d)), rng.standard_normal((count, 1, width))
+    w[..., -1] *= not at_zero
     u = x @ w.swapaxes(-1, -2)
     first = (a * (u > 0))[..., None] * x[..., None, :]
     return np.concatenate([first.reshape(*x.shape[:2], -1), u * (u > 0)], -1) / np.sqrt(width)
@@ -50,22 +52,25 @@ def _kernel_change(rng: np.random.Generator, width: int, count: int, lazy: bool)
 def _rank(t: Trial, count: int) -> None:
     """N minus the rank of the kernel of 20 samples in R^5, without biases, as printed, and with."""
     x = t.rng.standard_normal((count, 20, 5))
-    parallel, opposite, twice = x.copy(), x.copy(), x.copy()
+    parallel, opposite, twice, ray = (x.copy() for _ in range(4))
     parallel[:, 1] = 2 * parallel[:, 0]
+    ray[:, 1], ray[:, 2] = 2 * ray[:, 0], 3 * ray[:, 0]
     opposite[:, 10:] = -opposite[:, :10]
     twice[:, 1] = twice[:, 0]
 
-    def deficit(v: Array, bias: bool, width: int = 120) -> Array:
+    def deficit(v: Array, bias: bool, width: int = 120, at_zero: bool = False) -> Array:
         v = np.concatenate([v, np.ones_like(v[..., :1])], -1) if bias else v
-        s = np.linalg.svd(_tangent(t.rng, v, width), compute_uv=False)
+        s = np.linalg.svd(_tangent(t.rng, v, width, at_zero), compute_uv=False)
         return v.shape[1] - (s > 1e-9 * s[:, :1]).sum(-1)
 
-    # Distinct samples, as printed: a parallel pair lacks a rank without biases, none with them.
+    # Distinct samples, as printed: a parallel pair lacks a rank without biases, none with random
+    # ones.
     printed, mended = (form("full rank", 0.0) for form in (t.part, t.corrected))
     printed.add(deficit(parallel, False)).fails_by(np.ones(count))  # f(2x) = 2 f(x) for all weights
-    mended.add(*(deficit(v, True) for v in (x, parallel, opposite)))
+    mended.add(*(deficit(v, True) for v in (x, parallel, opposite, ray)))
     mended.breaks("no biases, x and 2x", deficit(parallel, False))
     mended.breaks("no biases, opposite pairs", deficit(opposite, False))
+    mended.breaks("biases of 0, x, 2x and 3x", deficit(ray, True, at_zero=True))
     for part in (printed, mended):
         part.breaks("a sample twice", deficit(twice, True))
         part.breaks("width 2", deficit(x, True, 2))
@@ -89,9 +94,9 @@ def rem4(t: Trial) -> None:
             augmentation; the operator's size does not grow with the samples, it stays positive
             semi-definite while it moves, and it depends on the views.
     Fails   the rank for parallel samples where nets have no biases, as those of Sec. 3; corrected:
-            with biases. Controls: the rank for a sample twice and at width 2; the kernel in the
-            operator's place, whose size grows and which no view enters; the operator of beta = 1;
-            mean-field scaling, where a wide net's kernel moves.
+            wide nets with random biases. Controls: the rank for a sample twice, at width 2 and for
+            biases of 0; the kernel in the operator's place, whose size grows and which no view
+            enters; the operator of beta = 1; mean-field scaling, where a wide net's kernel moves.
 
     That wide nets lead to a convex landscape is not measured.
     """

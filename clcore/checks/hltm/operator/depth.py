@@ -196,9 +196,11 @@ def thm6b(t: Trial) -> None:
             covariance to 0; o_mu falls from the root down; the operator is smaller at the bottom
             than at the top, and training is faster at the top.
     Fails   faster training at the top, of a whole level, as all squared norms grow alike
-            (corrected: of one group, by its relative step). Controls: the limit near the root, for
-            polarities that tend to 1 or are 1, for |a_mu| that grows as r^-d, for r = 0.94; o_mu of
-            Theorem 6 as typeset, 0 at the root; the operator without J_mu; step top over bottom.
+            (corrected: of one group, by its relative step, the root's against the lowest, in these
+            nets: two children each, weights scaled as in Theorem 5). Controls: the limit near the
+            root, for polarities that tend to 1 or are 1, for |a_mu| that grows as r^-d, for r =
+            0.94; o_mu of Theorem 6 as typeset, 0 at the root; the operator without J_mu; step top
+            over bottom.
     """
     count = min(t.draws, 10)
     _limit(t, count)
