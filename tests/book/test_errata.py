@@ -276,9 +276,9 @@ def test_what_we_take_back_is_told_with_its_day() -> None:
 
 def test_a_page_says_what_stands_then_weighs_what_does_not() -> None:
     grades = ("constant", "hypothesis", "proof", "conclusion")
-    some = [wrong(id=f"acl/lem{n}", root=f"acl/lem{n}", grade=g) for n, g in enumerate(grades, 1)]
+    some = [wrong(id=f"acl/lem{n}", root=f"acl/lem{n}", grade=g) for n, g in enumerate(grades, 4)]
     slips = [{"part": "", "misprint": "$a$ for $b$"}]
-    slipped = row(id="acl/lem5", grade="misprint", root="acl/lem5", misprints=slips)
+    slipped = row(id="acl/lem2", grade="misprint", root="acl/lem2", misprints=slips)
     slipped |= {"care": ["misprint"]}
     text = errata.files([slipped, *some, row()])["errata/acl.md"]
     heads = [errata.SECTIONS[grade] for grade in GRADES]
