@@ -15,7 +15,8 @@ def _tangent(rng: np.random.Generator, x: Array, width: int, at_zero: bool = Fal
     at_zero: those of the last input are 0, as biases often are at the start."""
     count, _, d = x.shape
     w, a = rng.standard_normal((count, width, d)), rng.standard_normal((count, 1, width))
-    w[..., -1] *= not at_zero
+    if at_zero:
+        w[..., -1] = 0
     u = x @ w.swapaxes(-1, -2)
     first = (a * (u > 0))[..., None] * x[..., None, :]
     return np.concatenate([first.reshape(*x.shape[:2], -1), u * (u > 0)], -1) / np.sqrt(width)

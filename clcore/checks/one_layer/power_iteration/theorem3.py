@@ -127,9 +127,7 @@ def def4(t: Trial) -> None:
     narrow = rng.uniform(0.5, 0.95, draws), rng.uniform(0, 0.5, draws)
     small.breaks("a small gap", omega(*narrow, near))
     small.breaks("the summation model at q = 0.3", own.numpy())
-    signs = t.stream("negative lambda_2")
-    negative = signs.uniform(-1, -0.5, draws)
-    small.breaks("$\\lambda_2<0$, a large gap", omega(negative, 0 * near, near))
+    small.breaks("$\\lambda_2<0$, a large gap", omega(-ratios, 0 * near, near))
     for side in (1, -1):
         small.add(omega(side * rng.uniform(0, 0.2, draws), rng.uniform(0, 0.015, draws), near))
     proofs.def4(forms, sign, small)
