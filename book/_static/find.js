@@ -17,7 +17,7 @@
 
   // Words of a text, each between blanks; p₀ is p0, and ℓ2 is l2.
   function canonical(text) {
-    const lower = text.normalize("NFKC").toLowerCase().replace(/n[’']t\b|[’']s\b/g, "").replace(/[-‐‑–]/g, " ")
+    const lower = text.normalize("NFKC").toLowerCase().replace(/(\b(ca|wo))?n[’']t\b|[’']s\b/g, "").replace(/[-‐‑–]/g, " ")
       .replace(/\bdata sets?\b/g, "dataset");
     const named = lower.replace(NAMED, (_, kind, number) => ` ${KINDS[kind]}${number} `);
     return ` ${(named.match(/[\p{L}\p{N}]+(?:\.\p{N}+)*/gu) ?? []).map(stem).join(" ")} `;
@@ -243,11 +243,9 @@
     return { wanted: { ...wanted, words, whole }, note };
   }
 
-  let counts;
   // Each word, and how many entries have it.
   function counted(all) {
-    if (counts) return counts;
-    counts = new Map();
+    const counts = new Map();
     for (const { fields } of all) {
       for (const word of new Set(Object.values(fields).join("").split(" "))) counts.set(word, (counts.get(word) ?? 0) + 1);
     }

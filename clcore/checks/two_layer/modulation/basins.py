@@ -115,8 +115,8 @@ def eq148(t: Trial) -> None:
     Claim   Ratios of components need no Z; the component with the least critical time t*
             dominates, and wins: w -> u_l for l = argmin t*.
     Fails   for the flow with the projection. Corrected, b > 1: there argmin t* wins for equal b,
-            and u_1 with c > 0 wins whenever its t* is the least. Controls: components for ratios, the
-            smallest or the largest start, c < 0, b < 1.
+            and u_1 with c > 0 wins whenever its t* is the least. Controls: components for ratios,
+            the smallest or the largest start, c < 0, b < 1.
     """
     y0 = t.rng.uniform(0.1, 1, (t.draws, 4))
     b = t.rng.uniform(1.1, 2, (t.draws, 4))
