@@ -11,7 +11,7 @@ return what a proof shows; and where a helper makes the part, its calls.
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain, pairwise
@@ -68,7 +68,8 @@ def of_part(place: Place, name: str, *others: Place) -> list[Lines]:
     file, line and name of a check in which the part cannot be found.
     """
     checks = [
-        [f for f in reached(one) if isinstance(f.node, ast.FunctionDef)] for one in (place, *others)
+        tuple(f for f in reached(one) if isinstance(f.node, ast.FunctionDef))
+        for one in (place, *others)
     ]
     calls = [call for functions in checks for f in functions for call in holders.makers(f)]
     begun = any(holders.first(call) == name for call in calls)
@@ -140,7 +141,7 @@ def _marks(call: ast.Call) -> bool:
 
 
 def _patterns(
-    function: Function, name: str, callers: Sequence[Function] = ()
+    function: Function, name: str, callers: tuple[Function, ...] = ()
 ) -> Iterator[ast.expr]:
     """Where a text with blanks, an f-string or a sum of texts, could be the name; of a helper's
     parameters with the texts that its callers hand to them."""
@@ -296,7 +297,7 @@ def _statement(function: Function, node: ast.AST) -> ast.stmt:
     return node
 
 
-def _calls(functions: list[Function], makers: set[Function]) -> Iterator[Lines]:
+def _calls(functions: tuple[Function, ...], makers: set[Function]) -> Iterator[Lines]:
     """The paragraphs of other functions that call those which make a part, or that feed what such a
     call returns, in the order of the functions."""
     calls: dict[Function, list[ast.expr]] = {}

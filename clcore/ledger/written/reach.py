@@ -28,6 +28,7 @@ class Function:
         return min([d.lineno for d in self.node.decorator_list] + [self.node.lineno])
 
 
+@cache
 def named(function: Function, node: ast.expr) -> Function | None:
     """The function of clcore/checks that an expression in another one names, if it does."""
     found = _as_function(places.of(function.file, node))

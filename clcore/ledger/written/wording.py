@@ -4,7 +4,8 @@ f"{name}, {label}"."""
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import cache
 
 from clcore.ledger.written import holders, places
 from clcore.ledger.written.reach import Function, named, text
@@ -28,7 +29,8 @@ def pattern(function: Function, node: ast.AST, known: Known) -> str:
     return ANY if told is None else re.escape(told)
 
 
-def texts(function: Function, callers: Sequence[Function]) -> Known:
+@cache
+def texts(function: Function, callers: tuple[Function, ...]) -> Known:
     """What the names of a function may be: its variables by what is assigned to them, and its
     parameters by what the callers' calls hand to them."""
     node = function.node
@@ -51,13 +53,24 @@ def _one_of(every: set[str]) -> str:
     return f"(?:{'|'.join(sorted(every))})"
 
 
-def _calls(function: Function, callers: Sequence[Function]) -> Iterator[tuple[Function, ast.Call]]:
+def _calls(
+    function: Function, callers: tuple[Function, ...]
+) -> Iterator[tuple[Function, ast.Call]]:
     for caller in callers:
-        for call in (n for n in holders.nodes(caller) if isinstance(n, ast.Call)):
-            if named(caller, call.func) == function:
-                yield caller, call
+        yield from ((caller, call) for call in _called(caller).get(function, ()))
 
 
+@cache
+def _called(caller: Function) -> dict[Function, list[ast.Call]]:
+    """Function of clcore/checks -> the calls of it in another one."""
+    found: dict[Function, list[ast.Call]] = {}
+    for call in holders.nodes(caller):
+        if isinstance(call, ast.Call) and (function := named(caller, call.func)):
+            found.setdefault(function, []).append(call)
+    return found
+
+
+@cache
 def _variables(function: Function) -> Known:
     """What the variables of a function may be; anything where other statements than assignments
     bind them."""
