@@ -90,10 +90,16 @@ def texts() -> Iterator[tuple[str, str]]:
             yield f"{file.parent.name}/{file.name}", prose(text)
 
 
+@pytest.fixture(scope="module")
+def prints() -> list[tuple[str, str]]:
+    """What `texts` gives, read once."""
+    return list(texts())
+
+
 @pytest.mark.parametrize("tic", TICS, ids=[*TICS.values()])
-def test_pages_are_free_of(tic):
+def test_pages_are_free_of(tic, prints):
     found = []
-    for where, text in texts():
+    for where, text in prints:
         for match in re.finditer(tic, text, re.IGNORECASE):
             allowed = EXCEPTIONS.get(where.split(",")[0])
             if allowed is None or not re.fullmatch(allowed, match[0]):
