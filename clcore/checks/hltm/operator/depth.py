@@ -191,7 +191,9 @@ def _levels(t: Trial) -> None:
         # Bottom over top: <W_l, dW_l> of a whole level is 1, as all squared norms grow alike; the
         # relative step of one group is smaller. (`relative`: squared norms, top over bottom.)
         relative.append(np.median(found.square[0] / found.square[-1]))
-        printed.add(_alike(found)).fails_by(1.0).breaks("no mixing, all |rho| = 1", _alike(fixed))
+        printed.add(_alike(found)).fails_by(1.0).breaks(
+            "no mixing, polarities of size 1", _alike(fixed)
+        )
         faster.add(_below(found.step))
         for out, sizes in ((ratios, found), (still, fixed)):
             for values, size in zip(out, (sizes.operator, sizes.step), strict=True):
