@@ -82,7 +82,7 @@ def test_sizes_of_the_levels_are_those_of_the_enumerated_covariance():
     key = tr.keys(np.random.default_rng(3), 3)
     ours, theirs = tree_depth.level_sizes(key, 2, 2**0.5)
     tree = lt.complete(3)
-    model = lt.binary(tree, lt.polarities(key, tree, 0.7))
+    model = lt.binary(tree, tree_depth.polarities(key, tree))
     w = tr.explore(model, tree_nets.net(key, tree, 2, 2**0.5))
     for level, nodes in enumerate([(0,), (1, 2), (3, 4, 5, 6)]):
         traces = [tr.over_root(w, tr.fed(w, mu)).trace(axis1=-2, axis2=-1) for mu in nodes]
@@ -126,7 +126,7 @@ def test_a_step_of_two_groups_of_one_unit():
 def test_steps_of_groups_are_those_of_the_loss():
     """By autograd of L_simp over all pairs of patterns of the leaves, one branch."""
     key, tree = tr.keys(np.random.default_rng(4), 2), lt.complete(3)
-    model = lt.binary(tree, lt.polarities(key, tree, 0.7))
+    model = lt.binary(tree, tree_depth.polarities(key, tree))
     net = {k: v.clone().requires_grad_() for k, v in tree_nets.net(key, tree, 2, 1.0).items()}
     x, chance = tree_depth._leaf_patterns(model)
     f = tree_nets.forward(tree, net, torch.from_numpy(x).expand(2, *x.shape))

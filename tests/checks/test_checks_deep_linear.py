@@ -118,3 +118,19 @@ def test_the_share_of_starts_that_the_flow_takes_to_a_trap():
     assert 0.02 < caught.mean() < 0.98
     reached = (limits.energy / SPECTRA[spectrum][0] - 1).abs() < 1e-4
     assert np.mean(reached.numpy() == caught) < 0.02
+
+
+@pytest.mark.parametrize("depth", [2, 3, 4])
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 5])
+def test_aligned_points_curve_upwards_as_their_first_vector_turns(k, depth):
+    """acl/num11: E = lambda_k cos^2 + lambda_1 sin^2 along the turn."""
+    lam = SPECTRA["indefinite"]
+    point = almost_all._balanced([k], depth)
+    (top,) = almost_all._upwards(point, np.diag(lam)[None])
+    assert top == pytest.approx(2 * (lam[0] - lam[k]))
+
+
+def test_points_with_a_slope_have_no_curvature():
+    point = almost_all._balanced([1], 2)
+    point[0][0, 0, :2] = 0.6, 0.8
+    assert almost_all._upwards(point, np.diag(SPECTRA["indefinite"])[None]) == [-1]

@@ -145,3 +145,11 @@ def test_several_patterns_grow_only_with_a_bias():
         assert rises[count == 1].all() and not falls[count == 1].any()
         pairs = (rises & ~falls)[count == 2]
         assert (rises[count >= 2].any(), pairs.any(), pairs.all()) == (bias, bias, False)
+
+
+def test_margins_of_patterns_that_are_alone():
+    """(w, b) = (-1, -1, 1/2) for 00, (-1, 1, -1/2) for 01; for 11 b = -1, w_1 = w_2, w_1 - 1 = -m
+    and 2 w_1 - 1 = m, so m = 1/3. Without a bias 00 has no drive."""
+    assert invariance._margins(True) == pytest.approx([1 / 2, 1 / 2, 1 / 2, 1 / 3])
+    assert invariance._margins(False) == pytest.approx([0, 0, 0, 0])
+    assert (invariance._margins(False, 0) > 0.5).tolist() == [False, True, True, False]

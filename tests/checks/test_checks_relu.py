@@ -9,7 +9,7 @@ from clcore import reference as ref
 from clcore.checks.relu_composition import latent, training
 from clcore.checks.relu_composition.dynamics import _dies_in_turn
 from clcore.checks.relu_composition.energy import energies, models
-from clcore.checks.relu_composition.signed_weights import _lost, _lost_at_last
+from clcore.checks.relu_composition.signed_weights import _flow_ends, _lost, _lost_at_last
 from clcore.checks.relu_composition.training import residual
 from clcore.ledger import registry
 from clcore.losses import contrast
@@ -169,3 +169,16 @@ def test_runs_in_numpy_end_at_the_same_fields():
     assert {0, 1} <= set(np.concatenate(list(used.values())).tolist())
     for name, X in levels.items():
         assert training.used_in_numpy(X, *start).tolist() == used[name].tolist()
+
+
+def test_a_negative_entry_keeps_its_ratio_to_a_mode_that_is_never_shown():
+    """acl/lem3: X = diag(-1, 0, 0); the first entry dies, the others keep their ratio."""
+    end = _flow_ends(np.diag([-1.0, 0, 0])[None], np.array([[[0.7, 0.4, -0.6]]]))[0][0, 0]
+    assert end == pytest.approx(np.array([0, 2, -3]) / 13**0.5, abs=1e-9)
+
+
+def test_nodes_with_w2_trained_end_at_the_top_of_two_modes():
+    """acl/lem3: X = diag(1, 3) over two nodes of one mode, E = sum_k X_kk (W_2k w_k)^2."""
+    start = np.array([[[0.6], [0.8]]]), np.array([[[0.6, 0.8]]])
+    end, energy = _flow_ends(np.diag([1.0, 3])[None], *start)
+    assert end[0, :, 0] == pytest.approx([0, 1], abs=1e-9) and energy == pytest.approx(3 / 10**0.5)

@@ -3,9 +3,11 @@
 Thousands of random starts climb, as in `landscape`; `draws` counts starts a cell.
 """
 
+from itertools import combinations
 from itertools import product as every
 
 import numpy as np
+import torch
 
 from clcore import random as cr
 from clcore.checks.deep_linear_pca.landscape import (
@@ -16,8 +18,8 @@ from clcore.checks.deep_linear_pca.landscape import (
     energy_of,
     trap,
 )
-from clcore.ledger import Trial, check, typical
-from clcore.reference import Array, tensors
+from clcore.ledger import Trial, check, fraction, typical
+from clcore.reference import Array, tensors, unit
 from clcore.theory import deep_linear as dl
 
 # L >= 3, W_{>1} of two columns: at a trap its top eigenvalue is repeated, and Theorem 3 silent.
@@ -32,18 +34,24 @@ def num11(t: Trial) -> None:
     Given   the deep linear max player on the spheres, fixed alpha, lambda_max(X_alpha) > 0, four
             spectra, L = 1..5; ascent from random starts.
     Claim   (1) E = lambda_max at local maxima, almost all; (2) from almost all starts (at least 99
-            per cent); (3) which is the PCA objective.
+            per cent): where X has few negative eigenvalues, and where E > 0 at the start, as (3)
+            other points without slope curve upwards, but those with E = 0 and W_{>1} = 0; (4)
+            which is the PCA objective.
     Fails   (1) at those with W_{>1} = 0 and W_1 X W_1^T negative definite, or the same of a higher
             layer: more of them than global ones, by dimension. Not where the maximal eigenvalue of
             W_{>1}^T W_{>1} is distinct and positive (Theorem 3). (2) where X has as many negative
-            eigenvalues as some layer l <= L - 2 has nodes. (3) for more than one component.
-            Controls: (1), (2) the starts themselves; (3) the second eigenvalue.
+            eigenvalues as some layer l <= L - 2 has nodes, from E < 0. (4) for more than one
+            component. Controls: (1), (2) the starts themselves; (3) global maxima and traps; (4)
+            the second eigenvalue.
     """
     many, few = max(min(t.draws, 1000), 200), min(t.draws, 1000)
     # Two shares are reported: 20 starts would not tell them.
     starts = dict.fromkeys(every(SPECTRA, WIDTHS), few) | {TRAPS: many, WORST: many}
     printed, corrected = maxima = t.both("local maxima", 1e-6)
     safe = t.part("share of starts, where there is no trap", 0.99, ">=")
+    positive = t.part(
+        "share of starts with E > 0", 0.99, ">=", measured=fraction, controls=fraction
+    )
     safe.draws = sum(n for cell, n in starts.items() if not can_trap(SPECTRA[cell[0]], cell[1]))
     for (name, widths), count in starts.items():
         values = SPECTRA[name]
@@ -67,7 +75,11 @@ def num11(t: Trial) -> None:
         corrected.breaks("local maxima with $W_{>1}=0$", gap[maximum & ~some])
 
         # (2) The share of starts that end at lambda_max.
-        share, before = ((np.abs(e / values[0] - 1) < 1e-4).mean() for e in (E, begun))
+        arrived, stayed = (np.abs(e / values[0] - 1) < 1e-4 for e in (E, begun))
+        share, before = arrived.mean(), stayed.mean()
+        positive.add(arrived[begun > 0]).breaks("no ascent", stayed[begun > 0])
+        if can_trap(values, widths):
+            positive.breaks("starts with E < 0", arrived[begun < 0])
         if not can_trap(values, widths):
             safe.add(share).breaks("no ascent", before)
         elif (name, widths) == WORST:
@@ -87,7 +99,46 @@ def num11(t: Trial) -> None:
     for ws, X0 in ((hand, X1), (two, X2)):
         printed.add((dl.energy(tensors(*ws), *tensors(X0)) - 1).abs())
         printed.fails_by(np.abs(energy_of(ws, X0) - np.linalg.eigvalsh(X0)[:, -1]))
+    _saddles(t)
     _one_component(t)
+
+
+# (3) The largest curvature upwards at points without slope that are no global maxima.
+def _saddles(t: Trial) -> None:
+    part = t.part("other stationary points", 1e-3, ">=")
+    values = np.array(SPECTRA["indefinite"])
+    X = np.diag(values)[None]
+    below = [set(some) for size in (1, 2, 3) for some in combinations(range(6), size)]
+    for depth in (2, 3, 4):
+        for some in below:
+            lam = values[sorted(some)]
+            if some != {0} and (lam[0] > 0) == (lam[-1] > 0):  # of one sign, that of E
+                part.add(_upwards(_balanced(sorted(some), depth), X))
+        part.breaks("global maxima", _upwards(_balanced([0], depth), X))
+        across = _balanced([0], depth)
+        across[1] = across[1][:, :, ::-1]  # W_2 does not hear W_1: E = 0, W_{>1} is not
+        part.add(_upwards(across, X))
+    for n1 in (1, 2):
+        part.breaks("traps, with $W_{>1}=0$", _upwards(*trap(n1)))
+
+
+def _balanced(some: list[int], depth: int) -> list[Array]:
+    """Layers with W_1 = sum_i s_i u_i e_i^T over these i, all lambda_i s_i^(2 (L - 1)) equal, and
+    the same s_i in layers aligned above; three nodes a layer, X = diag("indefinite")."""
+    lam = np.abs(np.array(SPECTRA["indefinite"])[some])
+    s = lam ** (-0.5 / (depth - 1))
+    first, next_ = np.zeros((1, 3, 6)), np.zeros((1, 3, 3))
+    first[0, range(len(some)), some] = next_[0, range(len(some)), range(len(some))] = s
+    return [unit(w, (-2, -1)) for w in (first, *[next_] * (depth - 1))]
+
+
+def _upwards(ws: list[Array], X: Array) -> Array:
+    """[runs]: the largest eigenvalue of E's Hessian on the spheres; below 0 where E has a slope."""
+    weights, X0 = tensors(*ws), torch.from_numpy(X)
+    slopes = dl.tangent(weights, dl.flow(weights, X0))
+    slope = torch.stack([v.abs().amax((1, 2)) for v in slopes]).amax(0)
+    top = dl.curvature(weights, X0)[:, -1]
+    return torch.where(slope < 1e-12, top, -torch.ones_like(top)).numpy()
 
 
 def _dimension(ws: list[Array]) -> Array:
@@ -106,7 +157,7 @@ def _dimension(ws: list[Array]) -> Array:
     return free + first[0].size - 1
 
 
-# (3) E at the ends against lambda_max; and against what PCA of n_L components would give.
+# (4) E at the ends against lambda_max; and against what PCA of n_L components would give.
 def _one_component(t: Trial) -> None:
     pca = t.part("the PCA objective of Eq. 8", 1e-5)
     for widths in ((6, 4, 1), (6, 4, 3)):

@@ -87,7 +87,7 @@ def _simclr(t: Trial, views: Views) -> None:
     first = partial(source, second_views=False)
 
     def error(loss: partial, eps: float, factor: float | None = None) -> Array:
-        return same_loss(loss, losses.infonce_pair(tau, eps), views, factor, sphere=True)
+        return same_loss(loss, losses.infonce_pair(tau, eps), views, factor, radius=1.0)
 
     # As printed: over all views, the factor fitted; then the same error in numpy.
     printed = t.part("SimCLR", TOLERANCE)

@@ -2,7 +2,7 @@
 
 One rule for all: the row equals the source's loss up to a constant and a positive factor. A source
 that defines a single negative is read with one; the other case is reported. A row that
-needs more, as outputs of unit norm, is corrected, all its changes named.
+needs more, as outputs of equal norm, is corrected, all its changes named.
 """
 
 from collections.abc import Callable
@@ -32,18 +32,18 @@ def same_loss(
     pair: losses.Pair,
     views: Views,
     factor: float | None = None,
-    sphere: bool = False,
+    radius: float | None = None,
 ) -> Array:
     """Per draw: error of L = factor * source + constant, in value and in the gradient in z, z2.
 
     `factor` None: the positive one that fits the gradients of all draws best. The constant is
-    fitted too. `sphere`: of both as functions of outputs that are normalised first.
+    fitted too. `radius`: of both as functions of outputs that are scaled to this norm first.
     """
     inputs = tensors(*views)
 
     def both(f: Callable) -> tuple[Array, Array]:
         def at(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-            return f(*(normalize(v, dim=-1) for v in (a, b))) if sphere else f(a, b)
+            return f(*(radius * normalize(v, dim=-1) for v in (a, b))) if radius else f(a, b)
 
         slopes = torch.func.grad(lambda a, b: at(a, b).sum(), argnums=(0, 1))(*inputs)
         return at(*inputs).numpy(), torch.cat(slopes, -1).numpy()
@@ -110,17 +110,22 @@ def _on_sphere(
     pair: losses.Pair,
     other: tuple[str, losses.Pair],
     factor: float = 1.0,
+    at_two: losses.Pair | None = None,
 ) -> None:
-    """A row whose source compares inner products or cosines; corrected: on outputs of unit norm.
-    other: what the control changes, and the pair that it puts in place of the row's."""
+    """A row whose source compares inner products or cosines; corrected: on outputs of equal norm.
+    other: what the control changes, and the pair that it puts in place of the row's. at_two: the
+    row's pair where that norm is 2, if it is another."""
     free, (what, wrong) = same_loss(source, pair, views), other
     row.printed.add(free).fails_by(sources.apart(by_hand, _page(pair.name), views))
     row.printed.breaks(what, same_loss(source, wrong, views))
-    row.corrected.add(same_loss(source, pair, views, factor, sphere=True))
+    row.corrected.add(same_loss(source, pair, views, factor, radius=1.0))
+    row.corrected.add(same_loss(source, at_two or pair, views, factor, radius=2.0))
     row.corrected.breaks("norms free", free)
+    if at_two:
+        row.corrected.breaks("c of norm 1", same_loss(source, pair, views, radius=2.0))
     if factor != 1:
-        row.corrected.breaks("factor 1", same_loss(source, pair, views, 1.0, sphere=True))
-    row.corrected.breaks(what, same_loss(source, wrong, views, sphere=True))
+        row.corrected.breaks("factor 1", same_loss(source, pair, views, 1.0, radius=1.0))
+    row.corrected.breaks(what, same_loss(source, wrong, views, radius=1.0))
 
 
 def _tuplet_row(t: Trial, views: Views) -> None:
@@ -184,7 +189,8 @@ def _modified_row(t: Trial, views: Views) -> None:
     source, hand = (
         partial(f, c=C) for f in (losses.source_modified_triplet, sources.modified_triplet)
     )
-    _on_sphere(row, views, source, hand, pair, ("c halved", losses.modified_triplet_pair(C / 2)))
+    halved, quarter = (losses.modified_triplet_pair(C / k) for k in (2, 4))
+    _on_sphere(row, views, source, hand, pair, ("c halved", halved), at_two=quarter)
     once, twice = [[1, 0], [0, 1]], [[2, 0], [0, 2]]
     row.printed.says(c=C, once=value_at(source, once), twice=value_at(source, twice))
     row.printed.says(row_once=value_at(pair, once), row_twice=value_at(pair, twice))
@@ -263,9 +269,10 @@ def tab1(t: Trial) -> None:
     Fails   MINE (one logarithm for the batch), N+1 Tuplet, Modified Triplet and Triplet
             Contrastive (inner products or cosines), Lifted Structured (unsquared distances,
             negatives of both members and views). Corrected: a logarithm for each anchor; outputs
-            of unit norm; these three changes. Controls: one of the changes undone, or made alone;
-            eps, margin, c or the factor not converted; another row; more samples than the source
-            has; a reversed function, |x|, and the kink of Triplet, where its psi has no derivative.
+            of equal norm, 1 or 2; these three changes. Controls: one of the changes undone, or made
+            alone; eps, margin, c or the factor not converted; another row; more samples than the
+            source has; a reversed function, |x|, and the kink of Triplet, where its psi has no
+            derivative.
     """
     views = ref.views(t.rng, t.draws, 8, 4)
 

@@ -29,10 +29,14 @@ def lem3(t: Trial) -> None:
     Given   Assumption 1; disjoint fields, and overlapping ones; for the last part norms of 1.
     Claim   (1) max(W_1, 0) for W_1 changes no output; (2) for W_1 >= 0 the ReLU net's energy is
             tr(W2 W1 X_alpha W1^T W2^T); (3) so only nonnegative W_1 need be considered: signed
-            filters of norm 1 gain nothing over the same, clipped and of norm 1 again.
+            filters of norm 1 gain nothing over the same, clipped and of norm 1 again. (4) In the
+            correction: along the flow at norm 1 negative entries die away where the energy gets
+            above 0, of nets whose W_2 is trained, too, and take all the norm of one node where it
+            stays below 0.
     Fails   (1) with two active modes or signed data, (2) with signed data or signed filters, (3)
             on norm 1 where the clipped filters have a negative energy, as under strong
-            augmentation. Corrected: where their energy is not negative.
+            augmentation. Corrected: where their energy is not negative. (4) in a linear net, and
+            below 0 where a mode is never shown.
     """
     settings: tuple[tuple[Any, int], ...] = ((1, 2), (2, 3), (4, 4), ("windows", 3))
     count, n = t.share(len(settings)), 14
@@ -79,6 +83,7 @@ def lem3(t: Trial) -> None:
             where.add(gain[rest >= 0])
             both.breaks("E < 0 where clipped", gain[rest < 0])
     _only_negative(only)
+    _negative_entries(t)
 
 
 ONLY = "only nonnegative filters, in Theta"
@@ -120,6 +125,82 @@ def _only_negative(part: Part) -> None:
 
     part.says(best=energies(w).max(), signed=energies(np.array([[-1.0, 0.0]])).item())
     part.confirms(best=-2 * (w.sum(-1) ** 2).min(), signed=0.0)
+
+
+def _negative_entries(t: Trial) -> None:
+    """Negative entries at the end of the flow from signed starts, every second one without one of
+    the modes, against none (the energy gets above 0) or all of the norm (it stays below 0)."""
+    part = t.part("negative entries in the flow", 1e-6, controls=pooled)
+    rng, sizes, met, slow, dead = t.stream("flow"), (2, 3, 5), 0, 0, 0
+    count = min(max(t.share(len(sizes)), 60), 200)  # few of them have an energy below 0
+
+    # One node: the sign of its energy at the end, by exponentials; then the flow, by steps.
+    for modes in sizes:
+        x, w = _signed_field(rng, count, modes, STRONG)
+        w[::2, -1] = 0
+        some = (w > 0).any(-1) & (w < 0).any(-1)
+        x, w = x[some], unit(w[some])
+        energy = mixture.energy(x, mixture.sticky_ends(x, np.maximum(w, 0))[0])
+        (end, midway), (linear, _) = (_flow_ends(x, w[:, None], sticky=s) for s in (True, False))
+        plain = (np.abs(midway) > CLOSE) & ((midway > 0) == (energy > 0))
+        met, slow = met + len(plain), slow + (~plain).sum()
+        dead += (plain & (energy < 0)).sum()
+        part.add(np.abs(_negative(end) - (energy < 0))[plain])
+        part.breaks("linear net", _negative(linear)[plain & (energy > 0)])
+    unseen = np.diag([-1.0, 0, 0])[None], np.array([[[0.7, 0.4, -0.6]]])
+    part.breaks("a mode never shown", 1 - _negative(_flow_ends(*unseen)[0]))
+
+    # Several nodes, each with its own field, W_2 trained, too, from an energy above 0.
+    for modes in (2, 3):
+        x = mixture.fields(rng, count, 14, modes, modes)[0]
+        flat = [v.reshape(count, 14, -1) for v in (x, x * rng.uniform(*STRONG, (count, 14, 1, 1)))]
+        matrix = mixture.covariance(mixture.weights(rng, count, 14), *flat)
+        w1, w2 = rng.standard_normal((count, modes, modes)), rng.standard_normal((count, 2, modes))
+        w1[::2, 0, 0] = 0
+        above = mixture.trace(np.maximum(w1, 0), w2, matrix) > 0
+        nets = matrix[above], w1[above], w2[above]
+        (end, midway), (linear, _) = (_flow_ends(*nets, sticky=s) for s in (True, False))
+        plain = midway > CLOSE
+        met, slow = met + len(plain), slow + (~plain).sum()
+        part.add(_negative(end)[plain]).breaks("linear net", _negative(linear)[plain])
+    part.says(slow=slow, met=met, dead=dead)
+
+
+CLOSE = 0.02
+"""Runs are left out whose clipped filters at norm 1 have an energy of at most this times |X|
+midway, or not yet its last sign."""
+
+
+def _negative(w1: Array) -> Array:
+    """[draws]: the share of the squared norm that is in negative entries."""
+    return (np.minimum(w1, 0) ** 2).sum((1, 2)) / (w1**2).sum((1, 2))
+
+
+def _flow_ends(
+    x: Array, w1: Array, w2: Array | None = None, sticky: bool = True
+) -> tuple[Array, Array]:
+    """(W_1 [draws, K, M], midway the energy of its clipped filters at norm 1, over |X|, [draws]) of
+    5000 steps of 0.2/|X| along |W_1| = |W_2| = 1; x [draws, K M, K M]. Without w2 one node, whose
+    W_2 stands still. What reaches 0 stays there; a linear net, not clipped, if not `sticky`."""
+    draws, nodes, modes = w1.shape
+    x4 = x.reshape(draws, nodes, modes, nodes, modes)
+    w2 = np.ones((draws, 1, nodes)) if w2 is None else w2
+    w1, w2 = unit(w1, (1, 2)), unit(w2, (1, 2))
+    size = np.linalg.norm(x, axis=(1, 2))
+    rate, midway = 0.2 / size[:, None, None], np.zeros(draws)
+    for step in range(5000):
+        read, open_ = (np.maximum(w1, 0), w1 > 0) if sticky else (w1, np.ones(w1.shape, bool))
+        seen = np.einsum("bkmln,bln->bkml", x4, read)
+        layers = w2.swapaxes(1, 2) @ w2
+        covariance = np.einsum("bkm,bkml->bkl", read, seen)
+        energy = (layers * covariance).sum((1, 2), keepdims=True)
+        if step == 2500:
+            kept = unit(read / np.abs(read).max((1, 2), keepdims=True), (1, 2))
+            midway = np.einsum("bkl,bkm,bkmln,bln->b", layers, kept, x4, kept) / size
+        moved = w1 + rate * (np.einsum("bkl,bkml->bkm", layers, seen) * open_ - energy * w1)
+        w1 = unit(np.where(open_ & (moved < 0), 0, moved) if sticky else moved, (1, 2))
+        w2 = unit(w2 + rate * (w2 @ covariance - energy * w2), (1, 2))
+    return w1, midway
 
 
 def starts_of_either_sign(t: Trial) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.optimize import linprog
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import nets
@@ -204,12 +205,13 @@ def ex4(t: Trial) -> None:
             with a bias; a pattern p of 00, 01, 10, 11 is open if w^T x_p > 0.
     Claim   (1) K_1 = psi'(w^T x) x, by complex steps. (2) If one p alone is open, OP_1 = c_p x_p
             x_p^T, c_p = 1/(4 d^2): against numpy's enumeration; with a bias each of the four can be
-            the one. (3) It works for several: OP_1 != 0. Corrected: if not all that can open the
-            neuron do; then a step multiplies the gap between the objects' mean outputs by 1 + alpha
-            |u_S|^2/(4 d^2), u_S the sum of +-x_p over open p, and it grows. (4) A quarter of
-            Gaussian starts or more have OP_1 != 0 (our bound; the paper has "high").
+            the one, the others below 0, by linear programmes. (3) It works for several: OP_1 != 0.
+            Corrected: if not all that can open the neuron do; then a step multiplies the gap
+            between the objects' mean outputs by 1 + alpha |u_S|^2/(4 d^2), u_S the sum of +-x_p
+            over open p, and it grows. (4) A quarter of Gaussian starts or more have OP_1 != 0 (our
+            bound; the paper has "high").
     Fails   (1) as typeset, without x, and without the gate; (2) for c_p doubled and a linear
-            neuron; without a bias fewer than four can be alone; (3) for several that are all, and
+            neuron; without a bias none can, as 00 has drive 0; (3) for several that are all, and
             for a linear neuron, which has OP_1 = 0; (4) for a linear neuron.
     """
     # K_1 = psi'(w^T x) x.
@@ -259,13 +261,26 @@ def _single(t: Trial) -> None:
             operator.breaks("c_p twice as large", relative(own, 2 * printed))
             linear = tr.operator(w, library(d, bias), cn.LINEAR)
             operator.breaks("linear neuron", relative(linear, printed))
-    # How many of the four can be alone. Without a bias 00 has drive 0: only 01 and 10 can, and
-    # none with the other three below 0.
-    strict = rings.starts(t.rng, 4000, False)[0] @ rings.vectors(False).T
-    strictly = ((strict > 0).sum(1) == 1) & ((strict < 0).sum(1) == 3)
-    starts = t.part("selective starts, with a bias", 4, ">=", draws=t.draws).add(len(found[True]))
-    starts.breaks("no bias, at most 0", len(found[False]))
-    starts.breaks("no bias, negative", strictly.sum())
+    # Each of the four can be alone, the others below 0: the largest margin, by linear programmes.
+    # Without a bias 00 has drive 0; with at most 0 for the others, 01 and 10 can be alone. Random
+    # starts find the same patterns.
+    starts = t.part("selective starts, with a bias", 0.1, ">=", draws=4)
+    starts.add(_margins(True)).breaks("no bias", _margins(False))
+    starts.says(found=len(found[True]), bare=len(found[False]))
+    starts.confirms(found=(_margins(True, 0) > 0).sum(), bare=(_margins(False, 0) > 0).sum())
+
+
+def _margins(bias: bool, below: float = 1.0) -> Array:
+    """[4]: the largest m such that weights of size 1 at most give pattern p a drive of m or more
+    and all others one of -below * m or less; by linear programmes."""
+    x, margins = rings.vectors(bias), []
+    for p in range(4):
+        sign = np.where(np.arange(4) == p, -1.0, 1.0)[:, None]
+        rows = np.concatenate([sign * x, np.where(sign < 0, 1.0, below)], 1)  # rows (w, m) <= 0
+        bounds = [(-1, 1)] * x.shape[1] + [(None, None)]
+        largest = linprog([0] * x.shape[1] + [-1], rows, np.zeros(4), bounds=bounds)
+        margins.append(-largest.fun)
+    return np.array(margins)
 
 
 def _amplified(change: Array, open_: Array) -> Array:

@@ -148,8 +148,9 @@ def rem19(t: Trial) -> None:
     Given   the model of example 2, d in {4, 8, 16}, L_simp; windows of two, weights of two signs.
     Claim   A local field with a ReLU rescues the neuron: the largest eigenvalue of its operator is
             positive.
-    Fails   for a linear neuron behind the same window. A ReLU on the whole ring learns, too; the
-            share of starts is reported, and the paper does not deny it.
+    Fails   for a linear neuron behind the same window, and with a bias that opens it to all
+            patterns. A ReLU on the whole ring learns, too; the share of starts is reported, and the
+            paper does not deny it.
     """
     window, whole, learnt, count = t.part("", 1e-3, ">="), [], [], min(t.draws, 20)
     for d in (4, 8, 16):
@@ -158,6 +159,8 @@ def rem19(t: Trial) -> None:
         w = np.where(np.prod(w, 1, keepdims=True) > 0, w * np.array([1.0, -1.0]), w)
         window.add(_largest(w, x, d))
         window.breaks("linear, window of two", _largest(w, x, d, "linear"))
+        biased = np.concatenate([w, np.abs(w).sum(1, keepdims=True)], 1)
+        window.breaks("a bias that opens all", _largest(biased, rings.windows(d, True), d))
 
         # Reported: a ReLU on the whole ring, and whether 100 steps widen its gap.
         x, w = rings.ring(d), t.rng.standard_normal((count, d))

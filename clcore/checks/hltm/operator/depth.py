@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from clcore import random
 from clcore.checks.hltm.operator.covariance import both_sizes
 from clcore.checks.hltm.tree import reference as tr
 from clcore.ledger import Trial, check, pooled, worst
@@ -52,14 +53,24 @@ def _limit(t: Trial, count: int) -> None:
     part.says(r=r, half=near_one.min())
 
 
+BRANCHING, CHAIN = lt.complete(3), lt.tree((-1, 0, 1, 2))
+"""Depth 3, with two children each and with one."""
+
+
+def polarities(key: torch.Tensor, tree: lt.Tree, low: float = 0.7) -> torch.Tensor:
+    """Of either sign, their sizes uniform on [low, 1]: [draws, edges]."""
+    size = lt.polarities(key, tree, low)
+    return size * (1 - 2 * random.bernoulli(random.fold_in(key, 1), 0.5, size.shape[1:]).double())
+
+
 def level_sizes(key: torch.Tensor, units: int, scale: float) -> tuple[Array, Array]:
     """o_mu |a_mu|^2 of Eq. 179 and of Theorem 6's o_mu, mean over a level's nodes, [levels, nets].
 
-    Complete trees of depth 3 with a fair root and polarities uniform on [0.7, 1], untrained nets,
-    by their exact laws; from the root down to the last groups above the leaves.
+    Complete trees of depth 3 with a fair root and `polarities`, untrained nets, by their exact
+    laws; from the root down to the last groups above the leaves.
     """
-    tree = lt.complete(3)
-    rho = lt.polarities(key, tree, 0.7)
+    tree = BRANCHING
+    rho = polarities(key, tree)
     model = lt.binary(tree, rho)
     groups = tree_nets.laws(model, tree_nets.net(key, tree, units, scale))
     path = lt.path_polarity(tree, rho)
@@ -100,16 +111,26 @@ class Sizes(NamedTuple):
     square: Array  # |W_l|^2 of the whole level
 
 
-def operator_sizes(key: torch.Tensor, units: int, scale: float, low: float = 0.7) -> Sizes:
+def operator_sizes(
+    key: torch.Tensor,
+    units: int,
+    scale: float,
+    low: float = 0.7,
+    tree: lt.Tree = BRANCHING,
+    one_variance: bool = False,
+) -> Sizes:
     """The operators with the net's own Jacobian, and the updates of L_simp by all groups.
 
-    The nets and trees of `level_sizes`, polarities uniform on [low, 1]; the output is the root
-    group's pre-activation. All patterns of the leaves are enumerated: OP_mu = V_{z_0}[E[f kron
-    J_mu^T | z_0]], and vec(dW_mu) is Cov_{z_0} of that with E[f_L | z_0].
+    The nets of `level_sizes`, whose weights have variance scale^2 / fan-in, or `one_variance` in
+    all groups, that of the root's; the output is the root group's pre-activation. All patterns of
+    the leaves are enumerated: OP_mu = V_{z_0}[E[f kron J_mu^T | z_0]], and vec(dW_mu) is
+    Cov_{z_0} of that with E[f_L | z_0].
     """
-    tree = lt.complete(3)
-    model = lt.binary(tree, lt.polarities(key, tree, low))
+    model = lt.binary(tree, polarities(key, tree, low))
     weights, below = tree_nets.net(key, tree, units, scale), lt.children(tree)
+    if one_variance:
+        fan_in = weights[0].shape[-1]
+        weights = {mu: w * (w.shape[-1] / fan_in) ** 0.5 for mu, w in weights.items()}
     x, chance = _leaf_patterns(model)
     f = tree_nets.forward(tree, weights, torch.from_numpy(x).expand(len(key), *x.shape))
     J = {0: np.broadcast_to(np.eye(units), (len(key), len(x), units, units))}
@@ -147,41 +168,66 @@ def operator_sizes(key: torch.Tensor, units: int, scale: float, low: float = 0.7
 
 def _levels(t: Trial) -> None:
     """The operator's size and a group's relative step at the bottom over those at the top; and the
-    same without mixing, all polarities 1."""
-    nets = 400  # with 60 the last of them falls below 1 at some seeds
-    draws, name = len(NETS) * nets, "training, bottom over top"
+    same without mixing, all polarities of size 1."""
+    nets, name = 400, "training, bottom over top"  # with 60 a control falls below 1 at some seeds
+    draws, many = (len(NETS) + 1) * nets, 5 * nets  # of the nets of `many` half are dead
     part = t.part("size of the operator, bottom over top", 1.0, draws=draws)
-    printed, faster = (form(name, 0.75, draws=draws) for form in (t.part, t.corrected))
+    printed = t.part(name, 0.75, draws=draws + many + nets)
+    faster = t.corrected(name, 0.75, draws=draws)
     children, ratios, still = [], ([], []), ([], [])
     relative, alone = [], []
     for units, scale in NETS:
         key = tr.keys(t.rng, nets)
         found, fixed = (operator_sizes(key, units, scale, low) for low in (0.7, 1.0))
-        whole, step = (np.median(s, 1) for s in (found.operator, found.step))
 
         # The operator is smaller at the bottom, though the Jacobian grows.
-        part.add(whole[-1] / whole[0])
-        bare = np.median(level_sizes(key, units, scale)[0], 1)
-        alone.append(bare[1] / bare[0])
-        part.breaks("J_mu left out, the root's children", bare[1] / bare[0])
-        children.append(whole[1] / whole[0])
+        part.add(_below(found.operator))
+        bare = level_sizes(key, units, scale)[0]
+        if scale == 1:
+            part.breaks("one J at all levels, weights of Theorem 5", _below(bare))
+        children.append(_below(found.operator, 1))
+        alone.append(_below(bare, 1))
 
         # Bottom over top: <W_l, dW_l> of a whole level is 1, as all squared norms grow alike; the
         # relative step of one group is smaller. (`relative`: squared norms, top over bottom.)
         relative.append(np.median(found.square[0] / found.square[-1]))
-        alike = found.growth[-1] / np.where(found.growth[0] > 0, found.growth[0], np.nan)
-        printed.add(np.nanmedian(alike)).fails_by(1.0)
-        printed.breaks("top over bottom", step[0] / step[-1])
-        faster.add(step[-1] / step[0])
-        faster.breaks("growth of a whole level's squared norm", np.nanmedian(alike))
+        printed.add(_alike(found)).fails_by(1.0).breaks(
+            "no mixing, polarities of size 1", _alike(fixed)
+        )
+        faster.add(_below(found.step))
         for out, sizes in ((ratios, found), (still, fixed)):
             for values, size in zip(out, (sizes.operator, sizes.step), strict=True):
-                middle = np.median(size, 1)
-                values.append(middle[-1] / middle[0])
+                values.append(_below(size))
+
+    # Three children each, depth 2; 2 units as in the first of these nets.
+    wide = operator_sizes(tr.keys(t.rng, nets), *NETS[0], tree=lt.complete(2, 3))
+    part.add(_below(wide.operator))
+    printed.add(_alike(wide)).fails_by(1.0)
+    faster.add(_below(wide.step))
+
+    # One child each, 2 units; one variance for all weights, 5 units: levels grow alike again.
+    chain = operator_sizes(tr.keys(t.rng, many), *NETS[0], tree=CHAIN)
+    even = operator_sizes(tr.keys(t.rng, nets), *NETS[1], one_variance=True)
+    printed.add(_alike(chain), _alike(even)).fails_by(1.0, 1.0)
+    part.breaks("one child each, 2 units", _below(chain.operator))
+    faster.breaks("one child each, 2 units", _below(chain.step))
+    faster.breaks("weights of one variance, 5 units", _below(even.step))
     part.says(near=min(children), far=max(children))
     printed.says(relative=np.mean(relative), alone=min(alone), most=max(alone))
     for one, now, rest in zip((part, faster), ratios, still, strict=True):
         one.says(least=min(now), most=max(now), still_least=min(rest), still_most=max(rest))
+
+
+def _below(sizes: Array, level: int = -1) -> float:
+    """Of sizes [levels, nets]: the median at a level, the lowest unless given, over the root's."""
+    middle = np.median(sizes, 1)
+    return middle[level] / middle[0]
+
+
+def _alike(sizes: Sizes) -> float:
+    """Growth of the lowest level's squared norm over the root's, median over nets that move."""
+    low, top = sizes.growth[-1], sizes.growth[0]
+    return float(np.median(low[top > 0] / top[top > 0]))
 
 
 @check("ddn/thm6b")
@@ -190,17 +236,18 @@ def thm6b(t: Trial) -> None:
     6.1.2).
 
     Given   paths of 400 edges with |rho| <= r = 0.95; for o_mu a tree with a leaf at every level;
-            for operators untrained nets over complete trees of depth 3, rho in [0.7, 1], with their
-            own Jacobians, exact.
+            for operators untrained nets over complete trees of two children and depth 3, or three
+            and depth 2, |rho| in [0.7, 1], with their own Jacobians, exact.
     Claim   |rho_0mu| <= r^d, d edges below the root, tends to 0, P_0mu to uniform and the
             covariance to 0; o_mu falls from the root down; the operator is smaller at the bottom
             than at the top, and training is faster at the top.
     Fails   faster training at the top, of a whole level, as all squared norms grow alike
             (corrected: of one group, by its relative step, the root's against the lowest, in these
-            nets: two children each, weights scaled as in Theorem 5). Controls: the limit near the
-            root, for polarities that tend to 1 or are 1, for |a_mu| that grows as r^-d, for r =
-            0.94; o_mu of Theorem 6 as typeset, 0 at the root; the operator without J_mu; step top
-            over bottom.
+            nets: two children or three, weights scaled as in Theorem 5). Controls: the limit near
+            the root, for polarities that tend to 1 or are 1, for |a_mu| that grows as r^-d, for r
+            = 0.94; o_mu of Theorem 6 as typeset, 0 at the root; operators with one J at all levels;
+            operators and steps in trees with one child each; steps where all weights have one
+            variance; growth of levels without mixing.
     """
     count = min(t.draws, 10)
     _limit(t, count)
