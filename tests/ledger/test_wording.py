@@ -73,10 +73,10 @@ def test_a_parameter_may_be_what_any_call_hands_to_it(place, call, known):
     text = f"def f(x, y=''):\n    z = x + 'end'\n\n\ndef g(given):\n    {call}\n"
     place.file.write_text(text, encoding="utf-8")
     f, g = (reach.function(place.file, name) for name in "fg")
-    assert wording.texts(f, [f, g]) == known | {"z": "(?:.*end)"}
+    assert wording.texts(f, (f, g)) == known | {"z": "(?:.*end)"}
 
 
 def test_a_variable_that_a_loop_binds_too_may_be_anything(place):
     text = "def f(names):\n    x = 'a'\n    for x in names:\n        x\n    y = x\n"
     node = ast.parse(text).body[0]
-    assert wording.texts(reach.Function(place.file, node), []) == {"x": ".*", "y": "(?:.*)"}
+    assert wording.texts(reach.Function(place.file, node), ()) == {"x": ".*", "y": "(?:.*)"}
