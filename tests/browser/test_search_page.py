@@ -72,7 +72,6 @@ ERRANDS = {
     "does stop-gradient matter": "book/outside.html#is-the-stop-gradient",
     "does a larger predictor help": "book/outside.html#does-a-larger-predictor",
     "does a wider network help": "book/outside.html#does-a-wider-network",
-    "does width help": "book/outside.html#does-a-wider-network",
     "does weight decay prevent collapse": "book/outside.html#does-weight-decay",
     "which temperature is best": "book/outside.html#which-temperature",
     "what is the optimal temperature": "book/outside.html#which-temperature",
