@@ -99,22 +99,34 @@ def _texts(function: Function, name: str) -> Iterator[ast.expr]:
     if not name:
         yield from (call for call in holders.makers(function) if holders.first(call) == "")
         return
+    skip = _no_names(function)
+    yield from (node for node in _told(function).get(name, ()) if node not in skip)
+
+
+@cache
+def _no_names(function: Function) -> frozenset[ast.expr]:
+    """Where a text in a function is no name of a part, whatever it says."""
     calls = (n for n in holders.nodes(function) if isinstance(n, ast.Call) and _marks(n))
     asked = (n for n in holders.nodes(function) if isinstance(n, ast.Compare))
-    skip = {id(call.args[0]) for call in calls}
-    skip |= {id(side) for one in asked for side in (one.left, *one.comparators)}
-    skip |= {id(key) for key in holders.keys_of_data(function)}
+    skip = {call.args[0] for call in calls}
+    skip |= {side for one in asked for side in (one.left, *one.comparators)}
+    skip |= {*holders.keys_of_data(function)}
     parameters = function.node.args if isinstance(function.node, ast.FunctionDef) else None
-    skip |= {id(value) for value in (parameters.defaults if parameters else ())}
-    yield from (node for node in _told(function).get(name, ()) if id(node) not in skip)
+    return frozenset(skip.union(parameters.defaults if parameters else ()))
 
 
 def _texts_alone(function: Function, name: str) -> Iterator[ast.expr]:
     """Where a name stands as a text, but not as a key of a dictionary: of a part that is begun by
     this text, whose name may be the key of other things."""
-    tables = [node for node in holders.nodes(function) if isinstance(node, ast.Dict)]
-    keys = {id(key) for node in tables for key in node.keys}
-    yield from (node for node in _texts(function, name) if id(node) not in keys)
+    keys = _keys(function)
+    yield from (node for node in _texts(function, name) if node not in keys)
+
+
+@cache
+def _keys(function: Function) -> frozenset[ast.expr | None]:
+    """Keys of the dictionaries that stand in a function."""
+    tables = (node for node in holders.nodes(function) if isinstance(node, ast.Dict))
+    return frozenset(key for node in tables for key in node.keys)
 
 
 @cache

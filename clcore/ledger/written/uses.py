@@ -181,6 +181,7 @@ def _listed(table: ast.AST) -> list[ast.AST]:
     return [table]
 
 
+@cache
 def _defaults(scope: ast.AST) -> list[ast.AST]:
     """What stands in the defaults of a function's parameters, which are made outside of it."""
     if not isinstance(scope, ast.FunctionDef | ast.Lambda):
@@ -189,6 +190,7 @@ def _defaults(scope: ast.AST) -> list[ast.AST]:
     return [node for default in given for node in ast.walk(default)]
 
 
+@cache
 def _parameters(scope: ast.AST) -> set[str]:
     if not isinstance(scope, ast.FunctionDef | ast.Lambda):
         return set()
