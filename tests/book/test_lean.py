@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from clcore.book.site import lean
-from clcore.book.site.lean import bundles, colours, icons, lines, pictures, unused
+from clcore.book.site.lean import bundles, colours, formulas, icons, lines, pictures, unused
 
 SHAPES = (
     '{moon:[1,2,[],"f1","Mbrand"]};d("fab",p)'
@@ -156,26 +156,55 @@ def test_scripts_are_joined_in_order_and_mathjax_stays_where_it_looks_for_its_fi
     for name in ("a", "b", "c", "d"):
         write(tmp_path / "_static" / f"{name}.js", f"told('{name}')")
         write(tmp_path / "_static" / f"{name}.css", "")
-    write(tmp_path / "_static" / "mathjax" / "tex-chtml.js", "")
+    write(tmp_path / "_static" / "mathjax" / "startup.js", "")
     sheets = "".join(f'<link rel="stylesheet" href="_static/{n}.css">' for n in "ab")
-    math = '<script defer="defer" src="_static/mathjax/tex-chtml.js"></script>'
+    math = '<script defer="defer" src="_static/mathjax/startup.js"></script>'
     tags = [f'<script src="_static/{n}.js?v=1"></script>' for n in "ab"]
     tags += [f'<script defer="defer" src="_static/{n}.js"></script>' for n in "cd"]
     page = "\n".join([sheets, *tags, math, "<script>inline()</script>"])
     made = bundles.Joiner(tmp_path)(page, tmp_path / "x.html")
     sources = [part.split('"')[0] for part in made.split('src="')[1:]]
-    assert sources[2] == "_static/mathjax/tex-chtml.js" and len(sources) == 3
+    assert sources[2] == "_static/mathjax/startup.js" and len(sources) == 3
     plain, deferred = ((tmp_path / source).read_text() for source in sources[:2])
     assert plain.index("told('a')") < plain.index("told('b')") and "told('c')" not in plain
     assert deferred.index("told('c')") < deferred.index("told('d')")
     assert made.index("<script defer src=") < made.index("inline()")
 
 
+def test_the_parts_of_mathjax_that_a_page_names_are_fetched_early():
+    settings = '<script>window.MathJax = {"loader": {"load": ["core", "input/tex"]}}</script>'
+    start = '<script defer="defer" src="../_static/mathjax/startup.js"></script>'
+    made = formulas.fetch_early(f"{settings}\n{start}")
+    early = [part.split('"')[0] for part in made.split('href="')[1:]]
+    parts = ("core", "input/tex", "output/chtml/fonts/tex")
+    assert early == [f"../_static/mathjax/{part}.js" for part in parts]
+    assert made.startswith(settings) and made.endswith(start)
+    for other in (settings, start, "<p>no formula</p>"):
+        assert formulas.fetch_early(other) == other
+
+
 def test_what_no_page_loads_goes_and_what_mathjax_fetches_stays(tmp_path):
     mathjax = tmp_path / "_static" / "mathjax"
-    kept = ("tex-chtml.js", "ui/lazy.js", "ui/safe.js", "input/tex/extensions/boldsymbol.js")
+    kept = (
+        "startup.js",
+        "core.js",
+        "input/tex.js",
+        "output/chtml.js",
+        "ui/lazy.js",
+        "ui/safe.js",
+        "input/tex/extensions/boldsymbol.js",
+    )
+    kept += ("a11y/assistive-mml.js", "output/chtml/fonts/tex.js")
     kept += ("output/chtml/fonts/woff-v2/MathJax_Main-Regular.woff",)
-    gone = ("tex-svg.js", "sre/mathmaps/en.json", "ui/menu.js", "output/svg/fonts/tex.js")
+    gone = (
+        "tex-chtml.js",
+        "input/tex-full.js",
+        "input/mml.js",
+        "a11y/sre.js",
+        "sre/mathmaps/en.json",
+        "ui/menu.js",
+        "output/svg/fonts/tex.js",
+    )
     for name in (*kept, *gone):
         write(mathjax / name, "x")
     write(tmp_path / "_static" / "scripts" / "theme.js.map", "x")

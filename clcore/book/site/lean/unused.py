@@ -3,17 +3,18 @@
 import json
 from pathlib import Path
 
-MATHJAX = ("tex-chtml.js", "output", "input", "ui")
-"""What pages load of MathJax: one bundle, the fonts, extensions of TeX, `ui/lazy` and `ui/safe`."""
+MATHJAX = ("startup.js", "core.js", "output", "input", "a11y", "ui")
+"""Where the parts lie that pages load of MathJax, its fonts, and extensions of TeX that it fetches
+when a formula needs them."""
 _UNUSED = (
     "_static/**/*.map",
     "_static/vendor/fontawesome/webfonts/*.ttf",
     "_static/locales",
     "_static/mathjax/output/svg*",
-    "_static/mathjax/output/chtml.js",
-    "_static/mathjax/output/chtml/fonts/tex.js",
-    "_static/mathjax/input/*.js",
+    "_static/mathjax/input/[!t]*.js",
+    "_static/mathjax/input/tex-*.js",
     "_static/mathjax/input/mml",
+    "_static/mathjax/a11y/[!a]*",
     "_static/mathjax/input/tex/extensions/all-packages.js",
     "_static/mathjax/ui/menu.js",
 )
