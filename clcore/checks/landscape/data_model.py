@@ -234,12 +234,14 @@ def def2(t: Trial) -> None:
     empty = t.part("no positive orthogonal matrix", -1e-9, controls=typical, draws=4 * t.draws)
     for m, p in ((2, 2), (5, 5), (20, 20), (7, 4)):
         (W,) = tensors(t.rng.standard_normal((t.draws, m, p)))
+        # The norms of the columns, of members of both sets; R has rows of norm 1 instead.
         U, positive = ml.unit_columns(W).numpy(), ml.positive_columns(W).numpy()
         R = W.numpy() / np.sqrt((W.numpy() ** 2).sum(-1, keepdims=True))
         off, off_positive, off_rows = (
             np.abs(np.sqrt((V**2).sum(-2)) - 1).max(-1) for V in (U, positive, R)
         )
         norms.add(off, off_positive).breaks("unit rows", off_rows)
+
         # No entry of U_>= is negative.
         signs.add(-positive.min((-2, -1))).breaks("members of U", -U.min((-2, -1)))
 
