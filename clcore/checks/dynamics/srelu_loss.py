@@ -204,12 +204,14 @@ def thm3_noise(t: Trial) -> None:
 def thm3_summand(t: Trial) -> None:
     """Expected product of one neuron's online and target activations (App. C.3).
 
-    Given   warm starts, d = 3, all latents and masks; alpha is the chance that a mask keeps a
-            coordinate, kappa that z_i != 0.
+    Given   warm starts, d = 3, no noise, all latents and masks; alpha is the chance that a mask
+            keeps a coordinate, kappa that z_i != 0.
     Claim   A row's expectation is alpha^2 kappa [(1 + Delta^o_ii - b^o)(1 + Delta^t_ii - b^t)
-            + alpha^2 kappa sum Delta^o_ij Delta^t_ij].
-    Fails   for alpha or alpha^2 inside the bracket, and for alpha^3 in front.
+            + alpha^2 kappa sum Delta^o_ij Delta^t_ij]: this and the library's against enumeration.
+    Fails   with alpha kappa or alpha^2 for alpha^2 kappa inside the bracket, and with alpha^3 in
+            front.
     """
+    # Every row's expectation, summed over all latents and masks.
     count = min(t.draws, 30)
     w = warm(t.rng, count, 3, 0.3)
     brutes = np.stack([brute(w, r) for r in range(count)])
@@ -219,18 +221,23 @@ def thm3_summand(t: Trial) -> None:
     alpha, kappa = w.alpha[:, None], w.kappa[:, None]
 
     def gap(front: Array, inside: Array) -> Array:
+        """From the sums, for these factors of the bracket and of the second sum inside it."""
         return np.abs(front * (own[0] * own[1] + inside * cross) - brutes).max(-1)
 
+    # The printed bracket and the library's, against the sums.
     part = t.part("", 1e-14, controls=typical, draws=count)
     part.add(
         gap(alpha**2 * kappa, alpha**2 * kappa), np.abs(sd.summands(*tensors(*w)).numpy() - brutes)
     )
-    part.breaks("alpha inside", gap(alpha**2 * kappa, alpha * kappa))
+    part.breaks("alpha for alpha^2 inside", gap(alpha**2 * kappa, alpha * kappa))
     part.breaks("no kappa inside", gap(alpha**2 * kappa, alpha**2))
     part.breaks("alpha^3 in front", gap(alpha**3 * kappa, alpha**2 * kappa))
+
+    # The same in symbols, d = 2.
     pair = sym.nets()
 
     def formula(inside: sympy.Expr) -> exact.Shown:
+        """The sum is the bracket with this factor of the second sum."""
         return exact.equal(sym.summand(0, pair), sym.printed_summand(0, pair, inside))
 
     part.proves(
@@ -244,14 +251,15 @@ def thm3_summand(t: Trial) -> None:
 def thm3_loss(t: Trial) -> None:
     """Symmetric-ReLU loss in closed form near the warm start (App. C.3).
 
-    Given   warm starts, d = 3, all latents and masks; alpha is the chance that a mask keeps a
-            coordinate, kappa that z_i != 0.
+    Given   warm starts, d = 3, no noise, all latents and masks; alpha is the chance that a mask
+            keeps a coordinate, kappa that z_i != 0.
     Claim   The loss of Eq. 13 is 2 - 2 alpha^2 kappa sum_i [(1 + Delta^o_ii - b^o_i)(1 + Delta^t_ii
             - b^t_i) + alpha^2 kappa sum_{j != i} Delta^o_ij Delta^t_ij], the second sum inside the
             bracket as in the printed line above it: this and the library's against enumeration.
     Fails   without the second sum, with alpha^2 kappa before it once in all, not twice, and as
             typeset without the bracket, where alpha^2 kappa times it is added.
     """
+    # The exact loss, from sums over all latents and masks; the library's closed form.
     count = min(t.draws, 30)
     w = warm(t.rng, count, 3, 0.3)
     losses = np.array([2 - 2 * brute(w, r).sum() for r in range(count)])
@@ -266,11 +274,14 @@ def thm3_loss(t: Trial) -> None:
         """From the exact loss, for this factor of the second sum."""
         return np.abs(2 - 2 * scale * own.sum(-1) + factor * cross - losses)
 
+    # The library's and the corrected bracket, against the exact loss.
     part = t.part("", 1e-14, controls=typical, draws=count)
     part.add(np.abs(simple - losses), gap(-2 * scale**2))
     part.breaks("no second sum", gap(0 * scale))
     part.breaks("one alpha^2 kappa", gap(-2 * scale))
     part.breaks("as typeset, no bracket", gap(scale))
+
+    # The same in symbols, d = 2.
     pair, scale = sym.nets(), sym.ALPHA**2 * sym.KAPPA
 
     def display(inside: sympy.Expr) -> exact.Shown:
