@@ -38,26 +38,33 @@ def thm3_region(t: Trial) -> None:
     for delta in (0.03, 0.1, 0.3):
         w = warm(t.rng, count, d, delta, size)
         for r in range(count):
+            # Every pre-activation u, and the largest |c_b| of each row.
             z, D, noise = realisations(t.rng, d, size)
             W, b = w.online[r], w.b_online[r]
-            u, c = (D * (z + noise)) @ W.T, (D * z) @ (W - np.diag(np.diag(W))).T
-            c = np.abs(c + (D * noise) @ W.T).max(0)  # the largest |c_b|
+            u = (D * (z + noise)) @ W.T
+            crosstalk = (D * z) @ (W - np.diag(np.diag(W))).T + (D * noise) @ W.T
+            c = np.abs(crosstalk).max(0)
 
-            def violations(b: Array, u: Array = u, z: Array = z, D: Array = D) -> Array:
-                """How many realisations of each row are in the wrong region, [d]."""
-                case = D * z  # 1, -1, or 0 for "D_ii = 0 or z_i = 0"
+            def violations(b: Array, u: Array = u, case: Array = D * z) -> Array:
+                """How many realisations of each row are in the wrong region, [d]; case: 1, -1, or
+                0 for "D_ii = 0 or z_i = 0"."""
                 right = np.where(case == 1, u > b, np.where(case == -1, u < -b, np.abs(u) < b))
                 return (~right).sum(0)
 
-            # The interval, with b = o(1) left out: its rows count where b < 1 + Delta_ii - |c_b|.
+            # Counted for b up to 0.4, and for b anywhere in the interval, with b = o(1) left out,
+            # of the rows in which b < 1 + Delta_ii - |c_b|.
             wide = c + (1 - 2 * c) * t.rng.uniform(0.001, 0.999, d)
             found = violations(wide)
             cut.append(found > 0)
             part.add((violations(b) + found * (wide < np.diag(W) - c)).sum())
+
+            # At the upper end of the interval, and below the lower one.
             if np.diag(W).min() < 1:
                 part.breaks("b near 1 - |c_b|", violations((1 - c) * (1 - 1e-9)).sum())
             part.breaks("b = 0.9 |c_b|", violations(0.9 * c).sum())
     part.says(cut=np.sum(cut), rows=np.size(cut))
+
+    # In symbols: what a pre-activation consists of, and the signs in the three cases.
     part.proves(
         srelu_regions.split(),
         breaks={"own error counted in": srelu_regions.split(own_counted=True)},
