@@ -290,21 +290,26 @@ def thm2_grad(t: Trial) -> None:
 
     Given   two small linear networks W^o, W^t, p = 4, d = 2, sparse data M z + noise with signed
             latents: all latents, noise values and pairs of masks.
-    Claim   dL/dW^o = -2 alpha^2 (2 p_z W^t M M^T + sigma_0^2 W^t), and the same for W^t: complex
-            steps.
-    Fails   for p_z in place of 2 p_z, without noise, for latents 0 and 1.
+    Claim   dL/dW^o = -2 alpha^2 (2 p_z W^t M M^T + sigma_0^2 W^t), and the same for W^t: against
+            complex steps of the enumerated loss.
+    Fails   for p_z in place of 2 p_z, without the term of the noise, for latents 0 and 1 in the
+            loss.
     """
     n = min(t.draws, 60)
     M, Wo, Wt, p_z, sigma, alpha = small(t.rng, n)
 
     def printed(share: Array, level: Array) -> Array:
+        """The printed gradient with these factors for 2 p_z and sigma_0."""
         along = Wt @ M @ np.swapaxes(M, 1, 2)
         value = share[:, None, None] * along + level[:, None, None] ** 2 * Wt
         return -2 * alpha[:, None, None] ** 2 * value
 
+    # The slope of the loss by the online network; and that by the target network, which is Wo here
+    # and has Wt for W^o.
     slope = slopes(Wo, Wt, law(M, p_z, sigma), alpha)
-    # The slope of the target network, which is Wo here and has Wt for W^o.
     swapped = ref.gradient(lambda W: enumerated(Wt, W, law(M, p_z, sigma), alpha), Wo)
+
+    # The printed gradient, against both.
     right = printed(2 * p_z, sigma)
     part = t.part("", 1e-12, controls=typical, draws=n)
     part.add(relative(right, slope), relative(right, swapped))
@@ -312,9 +317,12 @@ def thm2_grad(t: Trial) -> None:
     part.breaks("no noise", relative(printed(2 * p_z, 0 * sigma), slope))
     mixed = slopes(Wo, Wt, law(M, p_z, sigma, binary=True), alpha)
     part.breaks("latents 0 and 1", relative(right, mixed))
+
+    # The same in symbols, one neuron and one atom.
     net, M1 = sym.small(), exact.vector("m", 2)
 
     def formula(share: object) -> sympy.Matrix:
+        """The printed gradient with this factor for 2 p_z."""
         along = share * net.target * M1 * M1.T
         return -2 * sym.ALPHA**2 * (along + sym.SIGMA**2 * net.target)
 

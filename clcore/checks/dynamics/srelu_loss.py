@@ -38,26 +38,33 @@ def thm3_region(t: Trial) -> None:
     for delta in (0.03, 0.1, 0.3):
         w = warm(t.rng, count, d, delta, size)
         for r in range(count):
+            # Every pre-activation u, and the largest |c_b| of each row.
             z, D, noise = realisations(t.rng, d, size)
             W, b = w.online[r], w.b_online[r]
-            u, c = (D * (z + noise)) @ W.T, (D * z) @ (W - np.diag(np.diag(W))).T
-            c = np.abs(c + (D * noise) @ W.T).max(0)  # the largest |c_b|
+            u = (D * (z + noise)) @ W.T
+            crosstalk = (D * z) @ (W - np.diag(np.diag(W))).T + (D * noise) @ W.T
+            c = np.abs(crosstalk).max(0)
 
-            def violations(b: Array, u: Array = u, z: Array = z, D: Array = D) -> Array:
-                """How many realisations of each row are in the wrong region, [d]."""
-                case = D * z  # 1, -1, or 0 for "D_ii = 0 or z_i = 0"
+            def violations(b: Array, u: Array = u, case: Array = D * z) -> Array:
+                """How many realisations of each row are in the wrong region, [d]; case: 1, -1, or
+                0 for "D_ii = 0 or z_i = 0"."""
                 right = np.where(case == 1, u > b, np.where(case == -1, u < -b, np.abs(u) < b))
                 return (~right).sum(0)
 
-            # The interval, with b = o(1) left out: its rows count where b < 1 + Delta_ii - |c_b|.
+            # Counted for b up to 0.4, and for b anywhere in the interval, with b = o(1) left out,
+            # of the rows in which b < 1 + Delta_ii - |c_b|.
             wide = c + (1 - 2 * c) * t.rng.uniform(0.001, 0.999, d)
             found = violations(wide)
             cut.append(found > 0)
             part.add((violations(b) + found * (wide < np.diag(W) - c)).sum())
+
+            # At the upper end of the interval, and below the lower one.
             if np.diag(W).min() < 1:
                 part.breaks("b near 1 - |c_b|", violations((1 - c) * (1 - 1e-9)).sum())
             part.breaks("b = 0.9 |c_b|", violations(0.9 * c).sum())
     part.says(cut=np.sum(cut), rows=np.size(cut))
+
+    # In symbols: what a pre-activation consists of, and the signs in the three cases.
     part.proves(
         srelu_regions.split(),
         breaks={"own error counted in": srelu_regions.split(own_counted=True)},
@@ -204,12 +211,14 @@ def thm3_noise(t: Trial) -> None:
 def thm3_summand(t: Trial) -> None:
     """Expected product of one neuron's online and target activations (App. C.3).
 
-    Given   warm starts, d = 3, all latents and masks; alpha is the chance that a mask keeps a
-            coordinate, kappa that z_i != 0.
+    Given   warm starts, d = 3, no noise, all latents and masks; alpha is the chance that a mask
+            keeps a coordinate, kappa that z_i != 0.
     Claim   A row's expectation is alpha^2 kappa [(1 + Delta^o_ii - b^o)(1 + Delta^t_ii - b^t)
-            + alpha^2 kappa sum Delta^o_ij Delta^t_ij].
-    Fails   for alpha or alpha^2 inside the bracket, and for alpha^3 in front.
+            + alpha^2 kappa sum Delta^o_ij Delta^t_ij]: this and the library's against enumeration.
+    Fails   with alpha kappa or alpha^2 for alpha^2 kappa inside the bracket, and with alpha^3 in
+            front.
     """
+    # Every row's expectation, summed over all latents and masks.
     count = min(t.draws, 30)
     w = warm(t.rng, count, 3, 0.3)
     brutes = np.stack([brute(w, r) for r in range(count)])
@@ -219,18 +228,23 @@ def thm3_summand(t: Trial) -> None:
     alpha, kappa = w.alpha[:, None], w.kappa[:, None]
 
     def gap(front: Array, inside: Array) -> Array:
+        """From the sums, for these factors of the bracket and of the second sum inside it."""
         return np.abs(front * (own[0] * own[1] + inside * cross) - brutes).max(-1)
 
+    # The printed bracket and the library's, against the sums.
     part = t.part("", 1e-14, controls=typical, draws=count)
     part.add(
         gap(alpha**2 * kappa, alpha**2 * kappa), np.abs(sd.summands(*tensors(*w)).numpy() - brutes)
     )
-    part.breaks("alpha inside", gap(alpha**2 * kappa, alpha * kappa))
+    part.breaks("alpha for alpha^2 inside", gap(alpha**2 * kappa, alpha * kappa))
     part.breaks("no kappa inside", gap(alpha**2 * kappa, alpha**2))
     part.breaks("alpha^3 in front", gap(alpha**3 * kappa, alpha**2 * kappa))
+
+    # The same in symbols, d = 2.
     pair = sym.nets()
 
     def formula(inside: sympy.Expr) -> exact.Shown:
+        """The sum is the bracket with this factor of the second sum."""
         return exact.equal(sym.summand(0, pair), sym.printed_summand(0, pair, inside))
 
     part.proves(
@@ -244,14 +258,15 @@ def thm3_summand(t: Trial) -> None:
 def thm3_loss(t: Trial) -> None:
     """Symmetric-ReLU loss in closed form near the warm start (App. C.3).
 
-    Given   warm starts, d = 3, all latents and masks; alpha is the chance that a mask keeps a
-            coordinate, kappa that z_i != 0.
+    Given   warm starts, d = 3, no noise, all latents and masks; alpha is the chance that a mask
+            keeps a coordinate, kappa that z_i != 0.
     Claim   The loss of Eq. 13 is 2 - 2 alpha^2 kappa sum_i [(1 + Delta^o_ii - b^o_i)(1 + Delta^t_ii
             - b^t_i) + alpha^2 kappa sum_{j != i} Delta^o_ij Delta^t_ij], the second sum inside the
             bracket as in the printed line above it: this and the library's against enumeration.
     Fails   without the second sum, with alpha^2 kappa before it once in all, not twice, and as
             typeset without the bracket, where alpha^2 kappa times it is added.
     """
+    # The exact loss, from sums over all latents and masks; the library's closed form.
     count = min(t.draws, 30)
     w = warm(t.rng, count, 3, 0.3)
     losses = np.array([2 - 2 * brute(w, r).sum() for r in range(count)])
@@ -266,11 +281,14 @@ def thm3_loss(t: Trial) -> None:
         """From the exact loss, for this factor of the second sum."""
         return np.abs(2 - 2 * scale * own.sum(-1) + factor * cross - losses)
 
+    # The library's and the corrected bracket, against the exact loss.
     part = t.part("", 1e-14, controls=typical, draws=count)
     part.add(np.abs(simple - losses), gap(-2 * scale**2))
     part.breaks("no second sum", gap(0 * scale))
     part.breaks("one alpha^2 kappa", gap(-2 * scale))
     part.breaks("as typeset, no bracket", gap(scale))
+
+    # The same in symbols, d = 2.
     pair, scale = sym.nets(), sym.ALPHA**2 * sym.KAPPA
 
     def display(inside: sympy.Expr) -> exact.Shown:

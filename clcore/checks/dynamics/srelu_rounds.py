@@ -172,10 +172,12 @@ def thm3_contr(t: Trial) -> None:
         use = (size[:-1] < 0.01) & (size[1:] > 1e-10)
 
         def off(ratio: Array, scale=scale, use=use) -> Array:
+            """[draws]: how far from 1 a ratio over alpha^2 kappa is, in half-rounds of `use`."""
             return np.where(use, np.abs(ratio / scale - 1), 0.0).max((0, -1))
 
         # (1) The factor times (1 - b), over alpha^2 kappa, minus 1.
         rate.add(off(ratio * (1 - held))).breaks("no bias in the rate", off(ratio))
+
         # (2), (3) The first six factors, and the end; with no bias.
         less.add(ratio[:6].max((0, -1)))
         limit.add(from_identity(path[-1]))
@@ -183,12 +185,14 @@ def thm3_contr(t: Trial) -> None:
         stays = sizes(straight)
         less.breaks("no bias", (stays[1:] / stays[:-1]).max((0, -1)))
         limit.breaks("no bias", from_identity(straight[-1]))
-    # (2) The factor for b = 0.8, from smaller errors.
-    few = warm(t.rng, count, 3, 0.003)  # alpha^2 kappa / (1 - b) = 1.2
+
+    # (2) The factor for b = 0.8, from errors that stay small: alpha^2 kappa / (1 - b) = 1.2.
+    few = warm(t.rng, count, 3, 0.003)
     b = np.full((count, 3), 1 - 0.81 * 0.3 / 1.2)
     level = {"alpha": np.full(count, 0.9), "kappa": np.full(count, 0.3)}
     grown = sizes(scheme(few._replace(b_online=b, b_target=b, **level), rounds=3))
     less.breaks("b = 0.8", (grown[2:] / grown[1:-1]).min((0, -1)))
+
     # (4) The factor as b -> 0.
     one_plus_o(t, half=2)
 

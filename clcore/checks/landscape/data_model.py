@@ -144,12 +144,14 @@ def eq3(t: Trial) -> None:
     """Augmentation by two independent random masks (Eq. 3).
 
     Given   two independent masks, all pairs enumerated.
-    Claim   E[D] = alpha I and E[D_1 A D_2] = alpha^2 A for any A.
+    Claim   E[D] = alpha I, for the library's masks, and E[D_1 A D_2] = alpha^2 A for any A, by a
+            loop over both masks.
     Fails   the second for one mask for both views; the first for 1 - alpha in place of alpha.
     """
     p, masks = 4, t.part("all masks", ROUNDING)
     for _ in range(min(t.draws, 20)):
         alpha, A = float(t.rng.uniform(0.1, 0.9)), t.rng.standard_normal((p, p))
+        # The diagonal of E[D] by the library; E[D_1 A D_2], and with D_1 for D_2, by the loop.
         mask = ml.masks(p, alpha)
         first = (mask.probability[:, None] * mask.point).sum(0).numpy()
         both, single = np.zeros((p, p)), np.zeros((p, p))
@@ -158,6 +160,8 @@ def eq3(t: Trial) -> None:
             single += q1 * np.outer(D1, D1) * A
             for D2, q2 in chance.items():
                 both += q1 * q2 * np.outer(D1, D2) * A
+
+        # Both means, against alpha and alpha^2 A.
         masks.add(max(np.abs(first - alpha).max(), np.abs(both - alpha**2 * A).max()))
         masks.breaks("one mask for both", np.abs(single - alpha**2 * A).max())
         masks.breaks("1 - alpha", np.abs(first - (1 - alpha)).max(), by=pooled)
@@ -234,12 +238,14 @@ def def2(t: Trial) -> None:
     empty = t.part("no positive orthogonal matrix", -1e-9, controls=typical, draws=4 * t.draws)
     for m, p in ((2, 2), (5, 5), (20, 20), (7, 4)):
         (W,) = tensors(t.rng.standard_normal((t.draws, m, p)))
+        # The norms of the columns, of members of both sets; R has rows of norm 1 instead.
         U, positive = ml.unit_columns(W).numpy(), ml.positive_columns(W).numpy()
         R = W.numpy() / np.sqrt((W.numpy() ** 2).sum(-1, keepdims=True))
         off, off_positive, off_rows = (
             np.abs(np.sqrt((V**2).sum(-2)) - 1).max(-1) for V in (U, positive, R)
         )
         norms.add(off, off_positive).breaks("unit rows", off_rows)
+
         # No entry of U_>= is negative.
         signs.add(-positive.min((-2, -1))).breaks("members of U", -U.min((-2, -1)))
 

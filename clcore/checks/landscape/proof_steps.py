@@ -285,8 +285,9 @@ def thm1b_orth(t: Trial) -> None:
     Claim   (1) Where the masks keep i and j, the similarity of Eq. 19 is <W_i, W_j>. (2) The
             surrogate loss is above that at permutations by at least a bound that is 0 only without
             overlaps. (3) Surrogate and contrastive loss rise with the overlap of two columns.
-    Fails   (1) for a second mask that drops j; (2) for 1.01 times the bound; (3) without negatives,
-            and in the proof for the losses in place of their slopes.
+    Fails   (1) for a second mask that drops j, where the columns overlap; (2) for 1.01 times the
+            bound; (3) for the loss without negatives, and in the proof for the losses in place of
+            their slopes.
     """
     # (1) The similarity of the views of e_1 and e_2, under masks of which the first keeps its own.
     keep = t.part("both masks keep", 1e-14, controls=typical)
@@ -301,8 +302,8 @@ def thm1b_orth(t: Trial) -> None:
             first, other = (np.maximum((W * masks[k][:, None])[..., k], 0) for k in (0, 1))
             return np.abs((first * other).sum(-1) - (W[..., 0] * W[..., 1]).sum(-1))
 
-        dropped = off_inner(0)
-        keep.add(off_inner(1)).breaks("a mask that drops", dropped[dropped > 0])
+        overlapping = (W[..., 0] * W[..., 1]).sum(-1) > 0
+        keep.add(off_inner(1)).breaks("a mask that drops", off_inner(0)[overlapping])
     keep.proves(_both_keep(1), breaks={"a mask that drops": _both_keep(0)}, at=sy.AT)
 
     # (2) Random members of U_>= against the bound.

@@ -337,9 +337,10 @@ def cor1(kernel: Part, uniform: Part) -> None:
     one = {world.g[i, 1]: world.g[i, 0] for i in range(n)}
     pairs = world.pairs().subs(one)
     levels = world.by_levels("g").subs(one)
-    raw = sum(world.laws[:, k].dot(world.g[:, 0]) for k in range(world.levels))
+    squares = world.g[:, 0].applyfunc(lambda v: v**2)
+    moments = sum(world.z[k] ** 2 * world.laws[:, k].dot(squares) for k in range(world.levels))
     at = "a law on 2 points, 2 features, d = 1"
-    broken = {"not centred": exact.equal(pairs, levels + raw**2)}
+    broken = {"not centred": exact.equal(pairs, moments)}
     kernel.proves(exact.equal(pairs, levels), breaks=broken, at=at)
     # phi = 1 alone: z_0 = 1, and the adjusted law is p itself
     even, p = {world.z[0]: 1, world.z[1]: 0}, world.laws[:, 0]

@@ -227,8 +227,10 @@ def cor1(t: Trial) -> None:
 
     Given   finite worlds: six points, one view of each, alpha a kernel (uniform, Gaussian, random
             features).
-    Claim   C_alpha[g] tends to sum_l z_l^2 V_{p~_l}[g]; for alpha = 1 to V[g], against numpy's.
-    Fails   for the unweighted variance, and for the second moment.
+    Claim   C_alpha[g] tends to sum_l z_l^2 V_{p~_l}[g]: all pairs of samples against the library's
+            sum; for alpha = 1 to V[g]: the library's sum against numpy's variance.
+    Fails   for V[g] of the data in place of the sum; for alpha = 1, and in both proofs, for second
+            moments in place of variances.
     """
     kernel = t.part("kernel", 1e-11, controls=typical)
     uniform = t.part("uniform importance", 1e-11, controls=typical)

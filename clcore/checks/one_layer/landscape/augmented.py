@@ -51,10 +51,10 @@ def _features(g: Array, tau: float, kind: str) -> tuple[Array, Array]:
 def eq105(t: Trial) -> None:
     """Energy of a single filter under data augmentation (Eq. 105).
 
-    Given   finite worlds of five points with three views each; alpha uniform or Gaussian.
+    Given   finite worlds of five points with three views each, h = ReLU; alpha uniform or Gaussian.
     Claim   C_alpha[h(w^T x)] tends to sum_l z_l^2 V_{p~_l}[b], b = E[h(w^T x)|x_0]: all pairs of
             views against the right side.
-    Fails   for V[h] in place of V[b], and z_l in place of its square.
+    Fails   for V[h] in place of V[b], and for z_l in place of its square (alpha Gaussian).
     """
     rng, n, views, d = t.rng, 5, 3, 3
     part = t.part("", 1e-8, controls=pooled, draws=t.draws)

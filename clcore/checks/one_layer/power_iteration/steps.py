@@ -238,14 +238,14 @@ def _turning(family: pi.Family, w: torch.Tensor, L: Array) -> tuple[pi.Family, t
 def lem10(t: Trial) -> None:
     """Turn of the top eigenvector during one step of power iteration (Lemma 10, Eqs. 192-203).
 
-    Given   PD families of known Lipschitz constant L, trajectories of power iteration; d = 2 draws
-            that attain Eq. 200.
+    Given   PD families of known Lipschitz constant L, trajectories of power iteration: d = 5; and
+            d = 2, where the first step attains Eq. 200.
     Claim   At every step, dphi_1 being the first-order change of phi_1 from A(w(t)) to A(w(t + 1)):
             |dphi_1^T w(t + 1)| <= (L/gap) |dw| sqrt(1 - d_t^2) (Eq. 200), sqrt(1 - d_t^2)
             <= sqrt(2 mu_t (1 - c_t)) (Eq. 201), and |d_t - c_{t+1}| <= nu_t (1 - c_t), kappa
-            = 8/gap^2.
-    Fails   for half of L, half of mu under the root, nu without its second term; in the proof of
-            Eq. 200, for lambda_1 - lambda_3 in place of the gap.
+            = 8/gap^2 for the least gap of the trajectory.
+    Fails   at that first step, for half of L, half of mu under the root, nu without its second
+            term; in the proof of Eq. 200, for lambda_1 - lambda_3 in place of the gap.
     """
     rng = t.rng
     more: dict[str, Any] = {"controls": typical, "draws": 40 * t.draws}
@@ -253,6 +253,7 @@ def lem10(t: Trial) -> None:
     second = t.part("Eq. 201", 1e-7, **more)
     bound = t.part("", ROUNDING, **more)
     for tight in (False, True):
+        # A family, a start, and the trajectory; tight: A turns along the step, as far as L allows.
         d, count = (2, 10 * t.draws) if tight else (5, 3 * t.draws)
         values = -np.sort(-rng.uniform(0.4, 1, (count, d)), -1)
         values[:, 0] = values[:, 1] + rng.uniform(0.1, 1, count)
@@ -264,11 +265,13 @@ def lem10(t: Trial) -> None:
         path = pi.iterate(family, start_at, 2 if tight else 9)
         matrices = torch.stack([family(v) for v in path])
         at = pi.local(matrices, path)
-        usable = at.gap.amin(0)
-        assert bool((at.least > 0).all() & (usable > 0).all())
-        nu = pi.nu(at, lipschitz, pi.kappa(usable)).numpy()
+        least_gap = at.gap.amin(0)
+        assert bool((at.least > 0).all() & (least_gap > 0).all())
+        kappa = pi.kappa(least_gap)
+        nu = pi.nu(at, lipschitz, kappa).numpy()
         M, W, L = matrices.numpy(), path.numpy(), lipschitz.numpy()
         for k, (A, A2, w, w2) in enumerate(zip(M[:-1], M[1:], W[:-1], W[1:], strict=True)):
+            # Eigenvectors of A(w(t)), and the top one of A(w(t + 1)), on the side of w.
             values, Q = (x[..., ::-1] for x in np.linalg.eigh(A))
             Q = Q * np.sign(np.einsum("bij,bi->bj", Q, w))[:, None]
             top = Q[..., 0]
@@ -297,7 +300,7 @@ def lem10(t: Trial) -> None:
             gap = np.abs((top * w2).sum(-1) - (after * w2).sum(-1))
             bound.add(gap - nu[k] * near)
             if first_step:
-                bare = 2 * pi.kappa(usable).numpy() * L**2 * (1 + mu * c)
+                bare = 2 * kappa.numpy() * L**2 * (1 + mu * c)
                 bound.breaks("second term of nu dropped", gap - bare * near)
     proofs.lem10(first, second, bound)
 

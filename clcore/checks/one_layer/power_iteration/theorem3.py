@@ -367,7 +367,7 @@ def eq216(t: Trial) -> None:
     Claim   1 - c_t <= gamma^t (1 - c_0), |w(t) - w(0)| <= front sum_{s < t} gamma^(s/2), |dw(t)|
             <= sqrt(2 (1 + mu_t c_t)(1 - c_t)) <= front gamma^(t/2), front = sqrt(2 (1 + gamma)(1
             - c_0)); and 1 - c_{t+1} <= (mu_t + nu_t)(1 - c_t) (Eqs. 213, 214).
-    Fails   for gamma squared, and a tenth of the other bounds.
+    Fails   at the first step, for gamma squared, and for a tenth of the other bounds.
     """
     run = runs(t)
     c, gamma, mu = run.at.c.numpy(), run.gamma.numpy(), pi.mu(run.at).numpy()

@@ -107,9 +107,9 @@ def lem5(t: Trial) -> None:
     Given   Assumption 2, ReLU, two to four values of z, all states enumerated.
     Claim   V[x~] = diag_k[L_k] + sum_c p_c (1 - p_c)^2 Delta(c) Delta(c)^T, L_k = E_z V[x~_k|z];
             for C = 2 the second term is p_0 p_1 Delta Delta^T; V_z E[x~|z] has rank at most C.
-    Fails   for two fields coupled given z, with chance 0.4, each by the same law; for p_c (1 -
-            p_c), for L_k a vector as typeset, p_0 for p_0 p_1; the rank, for V[x~] itself, which
-            has the variance given z too.
+    Fails   for two fields that are not independent given z: with chance 0.4 they share one random
+            number; for p_c (1 - p_c), for L_k a vector as typeset, p_0 for p_0 p_1; the rank, for
+            V[x~] itself, which has the variance given z too.
     """
     form = t.part("Eq. 120", 1e-11, controls=pooled)
     two = t.part("C = 2", 1e-11, controls=typical)

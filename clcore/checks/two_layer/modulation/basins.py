@@ -73,11 +73,19 @@ def _wins(y: torch.Tensor, b: float, c: float, projected: bool) -> torch.Tensor:
 def eq147(t: Trial) -> None:
     """Closed form of a component's growth without normalisation (Eqs. 144-147).
 
-    Given   y' = (y + b) y, starts on both sides of 0, b in [0.3, 4].
-    Claim   y(t)/(y(t) + b) = y(0)/(y(0) + b) exp(bt), with y(t) by adaptive integration; and the
-            library's solution for y(t) is the integrated one.
-    Fails   for exp(-bt), and for 1.1 b.
+    Given   w' = A w, A = sum_l g(u_l^T w) u_l u_l^T with g(x) = x + b and orthonormal u_l, and c
+            added for one pattern; for the solution y' = (y + b) y, starts on both sides of 0, b in
+            [0.3, 4].
+    Claim   y_l = u_l^T w has y_l' = (y_l + b_l) y_l, against the matrix A; y(t)/(y(t) + b)
+            = y(0)/(y(0) + b) exp(bt), with y(t) by adaptive integration; and the library's solution
+            for y(t) is the integrated one.
+    Fails   with the projection of Eq. 12, for patterns that are not orthogonal, for exp(-bt), and
+            for 1.1 b in place of b.
     """
+    _by_components(t)
+
+    # y(t) by integration: every third start between -b and 0, until 2/b; the others above 0, until
+    # nine tenths of the time at which they blow up.
     count = min(t.draws, 30)
     b = t.rng.uniform(0.3, 4, count)
     y0 = np.where(np.arange(count) % 3 == 2, -t.rng.uniform(0.05, 0.9, count) * b, 1.0)
@@ -97,6 +105,27 @@ def eq147(t: Trial) -> None:
     solved = t.part("solved for y", 1e-7, controls=typical)
     solved.add(relative(modulation.solution(start, rate, end), found))
     solved.breaks("1.1 b", relative(modulation.solution(start, 1.1 * rate, end), found))
+
+
+def _by_components(t: Trial) -> None:
+    """Eqs. 144 to 146: the components u_l^T A(w) w of the velocity, against (y_l + b_l) y_l."""
+    rng, count, d = t.stream("components"), min(t.draws, 30), 5
+    w, raw = unit(rng.standard_normal((count, d))), rng.standard_normal((count, d, d))
+    offset = np.repeat(rng.uniform(0.3, 4, (count, 1)), d, -1)
+    offset[:, 0] += rng.uniform(0.1, 1, count)  # b + c for the modulated pattern
+
+    def gap(U: Array, projected: bool = False) -> Array:
+        """For patterns in the columns of U, [draws]; `projected`: the velocity on the sphere."""
+        y = np.einsum("bdl,bd->bl", U, w)
+        A = np.einsum("bdl,bl,bel->bde", U, y + offset, U)
+        velocity = np.einsum("bde,be->bd", A, w)
+        velocity = tangent(w, velocity) if projected else velocity
+        return relative(np.einsum("bdl,bd->bl", U, velocity), (y + offset) * y)
+
+    patterns = np.linalg.qr(raw)[0]
+    part = t.part("Eqs. 144 to 146", 1e-12, controls=typical).add(gap(patterns))
+    part.breaks("with the projection", gap(patterns, projected=True))
+    part.breaks("patterns not orthogonal", gap(unit(raw, axis=1)))
 
 
 def _integrated(y0: float, b: float, end: float) -> float:
@@ -287,7 +316,8 @@ def eq151(t: Trial) -> None:
     Given   random y(0) > 0, b > 0, small b too.
     Claim   dt*/db is the printed form, by complex steps, and negative; at equal t* a larger b goes
             with a smaller y(0).
-    Fails   for 1/b in place of 1/b^2, without the factor 1/b, for a smaller b.
+    Fails   for 1/b in place of 1/b^2; the sign, for b t* in place of t*; at equal t*, for a smaller
+            b.
     """
     y0, b = _pairs(t.rng, t.draws)
 
@@ -302,12 +332,12 @@ def eq151(t: Trial) -> None:
     sign = t.part("negative", -1e-6, draws=t.draws).add(slope, tiny)
     sign.breaks("without the factor 1/b", ref.slope(lambda v: np.log(1 + v / y0), b))
 
+    # At equal times: the start of a rate that is a tenth larger over that of b.
     when = t.rng.uniform(0.2, 2, (t.draws, 30))
 
     def start(rate: Array) -> Array:
         """y(0) of components with that rate that blow up at the times `when`."""
         return rate / np.expm1(rate * when)
 
-    # The start of a rate that is a tenth larger over that of b.
     equal = t.part("at equal times", 1 - 1e-4).add(start(1.1 * b) / start(b))
     equal.breaks("b smaller", start(b / 1.1) / start(b))

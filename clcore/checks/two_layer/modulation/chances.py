@@ -175,14 +175,16 @@ def eq155(t: Trial) -> None:
     Fails   without 1/d, and without eps/2; for eps > 1, where the print has neither, for 1 in place
             of 1/2.
     """
-    nets = min(t.draws, 20)
-    part = t.part("", 1e-10, controls=pooled, draws=5 * nets)
-    for _ in range(nets):
+    count = min(t.draws, 20)
+    part = t.part("", 1e-10, controls=pooled, draws=5 * count)
+    for _ in range(count):
         d = int(t.rng.integers(2, 31))
         for e in (*map(float, t.rng.uniform((-1, 0, 1), (0, 1, 1.5))), 0.0, 1.0):
+            # The library against the integral.
             p = integral(LAWS["uniform"], e, d)
             ours = float(modulation.win_probability(torch.tensor(e, dtype=torch.float64), d))
             part.add(abs(ours - p))
+            # The printed case for eps > 1; then the other two, the term with 1/d and eps/2.
             if e > 1:
                 part.add(abs(0.5 - p)).breaks(r"1 for 1/2, $\epsilon_l>1$", abs(1 - p))
                 continue

@@ -236,7 +236,8 @@ def eq181(t: Trial) -> None:
     """Irrelevant-matching score, for tokens outside the candidate set (Eq. 181).
 
     Given   random filters w_km of any norm, a receptive field's set R_k of P = 1..6 of d = 8
-            tokens; the score is taken over the d - P tokens outside the set.
+            tokens (for the largest value: of P = 1, 3, 5, 10 of 20, all best cosines 1); the score
+            is taken over the d - P tokens outside the set.
     Claim   chi_-, averaged over fields, is the mean over the d - P tokens outside of the best
             cosine with a filter: the library against loops. Its largest value, where each of them
             has a filter of its own, is 1.
