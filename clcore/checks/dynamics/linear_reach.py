@@ -30,12 +30,13 @@ def world(keys: Tensor, p: int, d: int, m: int) -> tuple[ln.Pair, Tensor]:
 
 
 def learned(
-    start: ln.Pair, M: Tensor, noise: float, beta: float = 0.2, keep: float = 0.5, steps: int = 200
+    start: ln.Pair, M: Tensor, noise: float, kind: str = "signed", beta: float = 0.2
 ) -> Tensor:
     """[3, *b]: the best minimum, median and maximum max-cosine of both networks at every eighth of
-    200 exact steps with c = 0.05 and lambda = 1 - c: neither explodes nor vanishes."""
-    d = M.shape[-1]
-    moment = ln.second_moment(M, ln.latent_moment(d, beta), noise)
+    200 exact steps with c = 0.05 and lambda = 1 - c: neither explodes nor vanishes. kind: of the
+    latents, whose E[z z^T] is diagonal only for "signed"."""
+    d, keep, steps = M.shape[-1], 0.5, 200
+    moment = ln.second_moment(M, ln.latent_moment(d, beta, kind), noise)
     rates = torch.full((steps,), 0.05 / (2 * keep**2 * (beta + noise**2)), dtype=F)
     path = ln.trajectory(start, moment, keep, rates, torch.full((steps,), 0.95, dtype=F))
     seen = torch.cat([w[1::8] for w in path])
@@ -55,8 +56,8 @@ def cor1(t: Trial) -> None:
             > d; the best a W_0^o + b W_0^t by search.
     Claim   Minimum, median and maximum max-cosine of both networks never exceed the combination's.
     Fails   for p > d, by far. Corrected: combinations of the starts projected on the dictionary.
-            Controls: the better start alone, which training exceeds; corrected, starts that are
-            not projected, as printed.
+            Controls: the better start alone, which training exceeds; 0/1 latents at p = d;
+            corrected, starts that are not projected, as printed.
     """
     # controls=worst: a control fails if training exceeds it at one net.
     square, tall = (t.part(name, 1e-8, controls=worst) for name in ("p = d", "p > d"))
@@ -76,6 +77,9 @@ def cor1(t: Trial) -> None:
                 # No better than a combination of the start.
                 part.add((after - combined).numpy())
                 part.breaks(alone, gap_to_start(after, start, M))
+                if p == d:
+                    binary = learned(start, M, sc.noise_std(d, kind), "binary")
+                    part.breaks("0/1 latents", (binary - combined).numpy())
                 if p > d:
                     # The excess once more, in numpy; and over a combination of each neuron's own.
                     runs = zip(*(x.numpy() for x in (*start, M)), strict=True)

@@ -9,7 +9,7 @@ from clcore import reference as ref
 from clcore.checks.dynamics import srelu_symbols as sym
 from clcore.checks.dynamics.srelu import brute, law, products, signed, subsets
 from clcore.checks.dynamics.srelu_push import push
-from clcore.checks.dynamics.srelu_starts import Warm, beyond, warm, wide
+from clcore.checks.dynamics.srelu_starts import Warm, at_the_limit, beyond, warm, wide
 from clcore.ledger import Trial, check, exact, typical, worst
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import srelu_dynamics as sd
@@ -119,13 +119,14 @@ def thm3_gradas(t: Trial) -> None:
     """Size of the gradients near the warm start, which updates preserve (App. C.3).
 
     Given   W = I + Delta, |Delta_ij| = d^(-7/4), b = d^(-1/2), d up to 128; for (1) d = 4, 5, 6;
-            for (4) Theorem 3's loop from warm starts, d = 4, b < 1 - alpha^2 kappa; alpha is the
-            chance that a mask keeps a coordinate, kappa that z_i != 0.
+            for (4) Theorem 3's loop from warm starts, d = 4, b < (1 - alpha^2 kappa) W_ii, also
+            just below it with Delta_ii > 0; alpha is the chance that a mask keeps a coordinate,
+            kappa that z_i != 0.
     Claim   (1) The simplified gradient is the exact one. (2) The deviation of its diagonal from -2
             alpha^2 kappa vanishes as a power of d, and (3) so does d times its entries off the
             diagonal: they are o(1/d). (4) Errors never grow along the loop: the start stays warm.
     Fails   (1) for crosstalk above b; (2) for a bias that stays; (3) for errors of order 1/d; (4)
-            up the loss, not normalised, biases above 1 - alpha^2 kappa.
+            up the loss, not normalised, biases above 1 - alpha^2 kappa or a fifth above the limit.
     """
     alpha, kappa = t.rng.uniform(0.3, 0.95), t.rng.uniform(0.1, 0.9)
 
@@ -160,6 +161,12 @@ def thm3_gradas(t: Trial) -> None:
     stays.breaks("not normalised", grown(w, normalise=False))
     high = grown(beyond(t.rng, count, 4))
     stays.breaks("b above 1 - alpha^2 kappa", high).says(high=np.median(high))
+
+    def limit(over: float) -> Array:
+        """Delta_ii > 0, each bias that many times (1 - alpha^2 kappa) W_ii, rows of norm 1."""
+        return grown(at_the_limit(t.stream("at the limit"), count, 4, over))
+
+    stays.add(limit(0.999)).breaks("a fifth above $(1-\\alpha^2\\kappa)W_{ii}$", limit(1.2))
 
 
 def grown(w: Warm, pace: float = 1.0, normalise: bool = True) -> Array:

@@ -52,6 +52,18 @@ def just_below(rng: np.random.Generator, draws: int, d: int) -> Warm:
     return Warm(*nets, b, b, alpha, kappa)
 
 
+def at_the_limit(rng: np.random.Generator, draws: int, d: int, over: float = 0.999) -> Warm:
+    """|Delta_ij| up to 0.07, all Delta_ii > 0; biases `over` times (1 - alpha^2 kappa) W_ii of the
+    rows scaled to norm 1, the smaller of both nets'. They separate for `over` up to 1.2, d = 4."""
+    delta = 0.07 * rng.uniform(-1, 1, (2, draws, d, d))
+    nets = np.where(np.eye(d) == 1, 1 + np.abs(delta), delta)
+    alpha = rng.uniform(0.75, 0.95, draws)
+    kappa = rng.uniform(0.4 / alpha**2, np.minimum(0.9, 0.7 / alpha**2))
+    own = (np.einsum("nrii->nri", nets) / np.linalg.norm(nets, axis=-1)).min(0)
+    b = over * (1 - alpha**2 * kappa)[:, None] * own
+    return Warm(*nets, b, b, alpha, kappa)
+
+
 def unbiased(w: Warm) -> Warm:
     """Warm starts w without biases: the activation is the identity then."""
     return w._replace(b_online=0 * w.b_online, b_target=0 * w.b_target)

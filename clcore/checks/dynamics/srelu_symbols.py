@@ -77,9 +77,9 @@ def printed_summand(i: int, pair: tuple[Net, Net], inside: Any) -> Any:
     return ALPHA**2 * KAPPA * (own + inside * cross)
 
 
-def two_relus(x: Any, b: Any, sign: int = -1) -> Any:
-    """ReLU(x - b) - ReLU(-x - b), Eq. 14; sign 1: the two are added, a control."""
-    return sympy.Max(0, sympy.factor(x - b)) + sign * sympy.Max(0, sympy.factor(-x - b))
+def two_relus(x: Any, b: Any) -> Any:
+    """ReLU(x - b) - ReLU(-x - b), Eq. 14."""
+    return sympy.Max(0, sympy.factor(x - b)) - sympy.Max(0, sympy.factor(-x - b))
 
 
 def three_cases(sign: int) -> exact.Shown:

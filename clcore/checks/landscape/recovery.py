@@ -1,5 +1,6 @@
 """Checks of ncl Sec. 5 before Theorem 1, and Remark 2: what counts as finding the ground truth."""
 
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 
@@ -7,6 +8,7 @@ import numpy as np
 import sympy
 import torch
 from scipy.optimize import linear_sum_assignment
+from torch import Tensor
 
 from clcore import random as cr
 from clcore.checks.landscape import symbols as sy
@@ -315,7 +317,8 @@ def rem2(t: Trial) -> None:
     Given   random x; W in U, of unit columns, at d = 4, one-hot latents, all masks.
     Claim   (1) SReLU_0(x) = x. (2) With SReLU_0 the non-contrastive loss of Theorem 1 is 2 - 2
             alpha^2 on all of U. The cases of SReLU_b are tested in a row of their own, ncl/eq14.
-    Fails   (1) for the plain ReLU, and a bias of 0.1; (2) for the plain ReLU.
+    Fails   (1) for the plain ReLU, and a bias of 0.1; (2) for the plain ReLU, and i.i.d. latents
+            in {0, 1}^d.
     """
     x = t.rng.standard_normal((min(t.draws, 100), 1000))
     zero, biased = (sc.symmetric_relu(*tensors(x), b).numpy() for b in (0.0, 0.1))
@@ -325,22 +328,22 @@ def rem2(t: Trial) -> None:
     identity.breaks("plain ReLU", np.abs(np.maximum(x, 0) - x).max(-1))
     identity.breaks("bias 0.1", np.abs(biased - x).max(-1))
 
-    keys = t.keys(min(t.draws, 60))
-    W = ml.unit_columns(cr.normal(keys, (4, 4), torch.float64)).numpy()
+    keys, mask = t.keys(min(t.draws, 60)), ml.masks(4, 0.7)
+    W = ml.unit_columns(cr.normal(keys, (4, 4), torch.float64))
 
-    def off(act) -> Array:
-        """Eq. 6 at one-hot latents, 2 - 2 alpha^2 mean |a(W_i)|^2, by loops over both masks, minus
-        its value at unit norms."""
-        loss = 2.0
-        for k, (b1, b2) in product(range(4), product((0, 1), repeat=2)):
-            chance = (0.7 if b1 else 0.3) * (0.7 if b2 else 0.3)
-            first, second = tensors(b1 * W[..., k], b2 * W[..., k])
-            loss = loss - 2 * chance / 4 * (act(first) * act(second)).sum(-1).numpy()
-        return np.abs(loss - (2 - 2 * 0.7**2))
+    def off(act: Callable[[Tensor], Tensor], latents: ml.Law) -> Array:
+        """Eq. 6, 2 - 2 E|E_D a(W D z)|^2 as both masks are independent, minus 2 - 2 alpha^2."""
+        views = latents.point[:, None] * mask.point
+        output = act(torch.einsum("rmi,kqi->rkqm", W, views))
+        squares = torch.einsum("rkqm,q->rkm", output, mask.probability).square().sum(-1)
+        return (2 * (squares @ latents.probability - 0.7**2)).abs().numpy()
 
-    # (2) The loss minus 2 - 2 alpha^2, alpha = 0.7.
+    # (2) The loss minus 2 - 2 alpha^2, alpha = 0.7; i.i.d. latents with E|z|^2 = 1, too.
+    identical = partial(sc.symmetric_relu, b=0.0)
     flat = t.part("the loss is flat on U", 1e-14, controls=typical)
-    flat.add(off(lambda h: sc.symmetric_relu(h, 0.0))).breaks("plain ReLU", off(torch.relu))
+    flat.add(off(identical, ml.one_hot(4)))
+    flat.breaks("plain ReLU", off(torch.relu, ml.one_hot(4)))
+    flat.breaks("i.i.d. 0/1 latents", off(identical, ml.sparse(4, 0.25)))
 
     _proves_symmetric(identity, flat)
 

@@ -53,23 +53,34 @@ def eq3(part: Part) -> None:
 
 
 def eq25(finite: Part, later: Part) -> None:
-    """Eq. 3 over j != i is inter minus intra, each by its own sum."""
-    a, n = views("a", 1), N
-    inter, intra = sympy.Integer(0), sympy.Integer(0)
-    for i in range(n):
-        others = [j for j in range(n) if j != i]
-        own = (a[0][i] - a[1][i]) ** 2
-        intra += sum(ALPHA[i, j] for j in others) / n * own / (2 * n)
-        inter += sum(ALPHA[i, j] * (a[0][i] - a[0][j]) ** 2 for j in others) / (2 * n**2)
+    """Eq. 3 over j != i is inter minus intra, each by its own sum; and what is taken from inter
+    stays where each sample is moved with both of its views."""
+    a, move, n = views("a", 1), exact.matrix("s", N, 1), N
+
+    def parts(a: Views) -> tuple[sympy.Expr, sympy.Expr]:
+        inter, intra = sympy.Integer(0), sympy.Integer(0)
+        for i in range(n):
+            others = [j for j in range(n) if j != i]
+            own = (a[0][i] - a[1][i]) ** 2
+            intra += sum(ALPHA[i, j] for j in others) / n * own / (2 * n)
+            inter += sum(ALPHA[i, j] * (a[0][i] - a[0][j]) ** 2 for j in others) / (2 * n**2)
+        return inter, intra
+
+    inter, intra = parts(a)
     whole, kept = (contrast(ALPHA, a, a, own)[0] for own in (False, True))
-    shown, at = exact.equal(whole, inter - intra), f"n = {n}, d = 1"
+    at = f"n = {n}, d = 1"
     broken = {
         "plus C^intra": exact.equal(whole, inter + intra),
         "i = j kept": exact.equal(kept, inter - intra),
     }
-    finite.proves(shown, breaks=broken, at=at)
-    typeset = exact.equal(whole, inter - inter)
-    later.proves(shown, breaks={"the intra part is the inter part": typeset}, at=at)
+    finite.proves(exact.equal(whole, inter - intra), breaks=broken, at=at)
+    there = a[0] + move, a[1] + move
+    moved = parts(there)[0]
+    later.proves(
+        exact.equal(moved - contrast(ALPHA, there, there, False)[0], inter - whole),
+        breaks={"the intra part is the inter part": exact.equal(moved, inter)},
+        at=at,
+    )
 
 
 def infonce(far: Matrix, near: Matrix, eps: int) -> sympy.Expr:

@@ -124,17 +124,31 @@ def eq3(t: Trial) -> None:
     proofs.eq3(biased)
 
 
+def _by_parts(alpha: Array, a: Array, a2: Array) -> tuple[Array, Array]:
+    """C^inter[a, a] and C^intra[a, a] of Eqs. 23 and 24, by loops over j != i."""
+    count, n, d = a.shape
+    inter, intra = np.zeros((2, count, d, d))
+    for i, j in product(range(n), repeat=2):
+        if i != j:
+            away, own = a[:, i] - a[:, j], a[:, i] - a2[:, i]
+            weight = alpha[:, i, j, None, None] / (2 * n**2)
+            inter += weight * away[:, :, None] * away[:, None, :]
+            intra += weight * (own[:, :, None] * own[:, None, :])
+    return inter, intra
+
+
 @check("nl/eq25")
 def eq25(t: Trial) -> None:
     """Contrastive covariance as inter-sample minus intra-sample part (Eqs. 23-26).
 
     Given   alpha uniform, Gaussian or random, N = 5 and 12; Eq. 3 as a sum over j != i.
-    Claim   C_alpha = C^inter - C^intra, both by loops.
-    Fails   for a plus; as typeset twice: with i = j in Eq. 3, where alpha_ii != 0, and with the
-            later version's shorthand, C^intra[a] = C^inter[a, a].
+    Claim   (1) C_alpha = C^inter - C^intra, both by loops. (2) Moving every sample with both of
+            its views, alpha held, does not change C^inter - C_alpha: it is C^intra[a, a].
+    Fails   (1) for a plus, and as typeset, with i = j in Eq. 3 where alpha_ii != 0; (2) for
+            C^inter[a, a], as the later version's shorthand is typeset.
     """
     finite = t.part("Eq. 25 at finite N", 1e-12, controls=typical)
-    later = t.part("shorthand of the later version", 1e-12, controls=typical)
+    later = t.part("shorthand of the later version", 1e-11, controls=typical)
     count = t.share(6)
     for n, kind in product((5, 12), ("uniform", "Gaussian", "random")):
         a, a2 = ref.views(t.rng, count, n, 3)
@@ -144,28 +158,27 @@ def eq25(t: Trial) -> None:
             "Gaussian": np.exp(-inter_distance),
             "random": 0.5 + t.rng.random((count, n, n)),
         }[kind]
-
-        # Both parts by loops over j != i.
-        inter, intra = np.zeros((2, count, 3, 3))
-        for i, j in product(range(n), repeat=2):
-            if i != j:
-                away, own = a[:, i] - a[:, j], a[:, i] - a2[:, i]
-                weight = alpha[:, i, j, None, None] / (2 * n**2)
-                inter += weight * away[:, :, None] * away[:, None, :]
-                intra += weight * (own[:, :, None] * own[:, None, :])
-
-        # By the library, Eq. 3 over j != i, and with i = j kept. Both parts measure the same; the
-        # shorthand, as typeset, has C^inter twice.
         no_diagonal = alpha * ~np.eye(n, dtype=bool)
-        ours, kept = (
-            ki.batch_covariance(*tensors(weights, a, a2, a, a2)).numpy()
-            for weights in (no_diagonal, alpha)
-        )
-        for part in (finite, later):
-            part.add(relative(inter - intra, ours))
-            part.breaks("plus C^intra", relative(inter + intra, ours))
+
+        def whole(weights: Array, a: Array, a2: Array) -> Array:
+            """Eq. 3 by the library."""
+            return ki.batch_covariance(*tensors(weights, a, a2, a, a2)).numpy()
+
+        # Both parts by loops over j != i; Eq. 3 over j != i, and with i = j kept.
+        inter, intra = _by_parts(alpha, a, a2)
+        ours = whole(no_diagonal, a, a2)
+        finite.add(relative(inter - intra, ours))
+        finite.breaks("plus C^intra", relative(inter + intra, ours))
+        kept = whole(alpha, a, a2)
         finite.breaks("as typeset: i = j kept, alpha_ii not 0", relative(inter - intra, kept))
-        later.breaks("as typeset: the intra part is the inter part", relative(inter - inter, ours))
+
+        # What Eq. 25 takes from C^inter stays where each sample is moved with both of its views, as
+        # C^intra[a, a] does; C^inter[a, a], as typeset, does not.
+        move = t.rng.standard_normal((count, n, 3))
+        b, b2 = a + move, a2 + move
+        moved, _ = _by_parts(alpha, b, b2)
+        later.add(relative(moved - whole(no_diagonal, b, b2), inter - ours))
+        later.breaks("as typeset: the intra part is the inter part", relative(moved, inter))
     proofs.eq25(finite, later)
 
 

@@ -79,18 +79,40 @@ def rate(g: Gate, density: float, augmented: bool = True) -> float:
     return float((high - low) / (2 * d))
 
 
-def rate_again(g: Gate, density: float) -> float:
-    """`rate` by the library: pairs of views, those of one sample taken from those of all."""
-    x, chance = views(g, density, 60)
+def _by_samples(g: Gate, chance: Array) -> tuple[Array, Array]:
+    """Masses of all views, the second sample's last, and weights of pairs: those of one sample are
+    taken from those of all."""
     mass = np.append(g.first * chance, 1 - g.first)
     alpha = np.ones((len(mass), len(mass)))
     alpha[:-1, :-1] -= 1 / g.first
     alpha[-1, -1] -= 1 / (1 - g.first)
-    world = one_layer.World(*tensors(np.vstack([x, [[-1.0, 0.0]]]), mass, alpha))
+    return mass, alpha
+
+
+def rate_again(g: Gate, density: float) -> float:
+    """`rate` by the library."""
+    x, chance = views(g, density, 60)
+    world = one_layer.World(*tensors(np.vstack([x, [[-1.0, 0.0]]]), *_by_samples(g, chance)))
     d = 0.05 * g.eta / g.r
     w = torch.tensor([[np.cos(d), -np.sin(d)], [np.cos(d), np.sin(d)]])
     low, high = one_layer.flow(world, w)[..., 1] / np.cos(d)
     return float((high - low) / (2 * d))
+
+
+def in_space(g: Gate, density: float, third: float) -> Array:
+    """The flow's derivative at e_1 across it, [2, 2], where half of the views near the gate are at
+    (xi, 0, +-third), the others at (xi, +-r, 0): by the library, a difference as in `rate`."""
+    x, chance = views(g, density, 60)
+    x = np.insert(x, 2, 0.0, axis=-1)
+    turned = x[:-1, [0, 2, 1]] * np.array([1.0, 0.0, third / g.r])
+    x = np.vstack([x[:-1], turned, x[-1:], [[-1.0, 0.0, 0.0]]])
+    first = np.concatenate([chance[:-1] / 2, chance[:-1] / 2, chance[-1:]])
+    world = one_layer.World(*tensors(x, *_by_samples(g, first)))
+    d = 0.05 * g.eta / np.repeat([g.r, third], 2)
+    aside = np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, -1.0], [0.0, 1.0]])
+    w = np.column_stack([np.cos(d), np.sin(d)[:, None] * aside])
+    speed = one_layer.flow(world, torch.from_numpy(w)).numpy()[:, 1:] / (2 * d[:, None])
+    return (speed[1::2] - speed[::2]).T
 
 
 def optima(g: Gate, density: float, grid: int = 720) -> int:

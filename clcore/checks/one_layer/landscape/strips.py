@@ -144,15 +144,34 @@ def _augmented(t: Trial) -> None:
         gained = gate_views.optima(g, 0.1) - gate_views.optima(g, 1.0)
         more.add(gained).breaks("the two laws exchanged", -gained)
 
+    # In space, as above: half of the views near the gate are along each direction across w_*. The
+    # larger of both rates decides whether w_* is an optimum.
+    rng = t.stream("in space")
+    for _ in range(min(t.draws, 3)):
+        plane = gate_views.gate(rng)
+        g, share = plane._replace(r=2**0.5 * plane.r), rng.uniform(0.5, 1)
+        tops = []
+        for density in (0.1, 1.0):
+            gap, rho = gate_views.closed(plane, density)
+            rates = gate_views.in_space(g, density, share * g.r)
+            tops.append(np.linalg.eigvals(rates).real.max())
+            each = np.diag([rho - gap, share**2 * rho - gap])
+            closed.add(np.abs(rates - each).max() / gap)
+            closed.breaks("without the roughness", np.abs(rates + gap * np.eye(2)).max() / gap)
+            closed.breaks("-(gap + rho)", np.abs(rates + each + 2 * gap * np.eye(2)).max() / gap)
+        made.add(tops[0] / gap, (tops[0] - tops[1]) / gap)
+        made.breaks("the rougher law", tops[1] / gap)
+        made.breaks("the two laws exchanged", (tops[1] - tops[0]) / gap)
+
 
 @check("nl/rem26")
 def rem26(t: Trial) -> None:
     """Lower roughness could make more critical points local optima (Sec. 3.2, after Theorem 1).
 
     Given   two laws with the same A(w_*), hence the same gap, at an LME w_* of one node, alpha = 1;
-            they differ in the roughness rho(w_*) only. ReLU with augmented views; leaky ReLU
-            without, mean output negative at w_*: a share of the mass at (xi, +-r), |xi| <= eta, and
-            the rest at (-c, 0).
+            they differ in the roughness rho(w_*) only. ReLU with augmented views, also in space;
+            leaky ReLU without, mean output negative at w_*: a share of the mass at (xi, +-r), |xi|
+            <= eta, and the rest at (-c, 0).
     Claim   the smoother law's w_* is a local optimum where the rougher one's is not: the flow
             leaves w_* at the rate rho - gap. And it can have more optima in all.
     Fails   for the ReLU without augmentation, or with every view a sample of its own: there the

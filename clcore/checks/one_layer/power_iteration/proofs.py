@@ -171,22 +171,14 @@ def rem10(part: Part) -> None:
     part.proves(exact.nonnegative(whole - inner, squares), breaks=broken, at=AT)
 
 
-def def4(forms: Part, sign: Part, small: Part) -> None:
-    """Both forms of mu; the sign of omega; its size on the box said, by one interval."""
-    first, gap, L, kappa, c = sympy.symbols("lambda_1 gap L kappa c", positive=True)
+def def4(forms: Part, small: Part) -> None:
+    """Both forms of mu; the size of omega on the box said, by one interval."""
+    first, gap, c = sympy.symbols("lambda_1 gap c", positive=True)
     second = first - gap
     by_gap = HALF * (1 + c) / c**2 * (1 - gap / first) ** 2
     ratio = (1 + c) / (2 * c**2) * (second / first) ** 2
     broken = {"(1 + c) left out": exact.equal(by_gap, ratio / (1 + c))}
     forms.proves(exact.equal(by_gap, ratio), breaks=broken)
-
-    def omega(mu: sympy.Expr, sign: int = 1) -> sympy.Expr:
-        grown = 1 + mu * c
-        root = sympy.sqrt(mu * grown)
-        return mu + sign * (2 * kappa * L**2 * grown + 2 * L / gap * root)
-
-    broken = {"minus nu": exact.nonnegative(omega(by_gap, -1), omega(ratio))}
-    sign.proves(exact.nonnegative(omega(by_gap), omega(ratio)), breaks=broken)
 
     def most(least: str, ratio: str, L: str) -> Any:
         """omega minus 0.1, lambda_1 = 1: c in [least, 1], |lambda_2| and L in [0, these]."""

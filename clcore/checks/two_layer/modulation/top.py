@@ -147,7 +147,7 @@ def eq139(t: Trial) -> None:
             = 0 at a d_k* far above the other d.
     """
     vector = t.part("s", 1e-7, controls=pooled, draws=9 * t.draws)
-    zero = t.part("secular equation", 1e-10, controls=typical)
+    zero = t.part("secular equation", 1e-9, controls=typical)
     defined = t.part("well defined", 1 - 1e-6, ">=", controls=pooled)
     for d, b, scale in secular(t.rng, t.draws):
         top = two_layer.top_of_rank_one(*tensors(d, b, scale))
@@ -158,8 +158,8 @@ def eq139(t: Trial) -> None:
         vector.add(apart(top.s.numpy(), s), relative(top.value, value))
         vector.breaks("$b_k/d_k$", apart(b / d, s)).breaks("$b_k$", apart(b, s))
 
-        # lambda is a root.
-        total = scale * (b**2 / top.gaps.numpy()).sum(-1)
+        # numpy's lambda is a root.
+        total = scale * (b**2 / (value[:, None] - d)).sum(-1)
         zero.add(np.abs(1 - total)).breaks("sign", np.abs(1 + total))
 
         # lambda - d_k* over p_0 p_1 b_k*^2 is at least 1. Where b_k* is 0 and d_k* is above the
@@ -295,16 +295,17 @@ def rem17(t: Trial) -> None:
     for d, b, scale in secular(t.rng, t.draws):
         top = two_layer.top_of_rank_one(*tensors(d, b, scale))
         gaps, Z = top.gaps.numpy(), top.Z.numpy()[:, None]
-        terms = scale[:, None] * b**2 / gaps
+        terms, (value, vector) = scale[:, None] * b**2 / gaps, solved(d, b, scale)
 
-        # sum_k p_0 p_1 b_k^2 / (lambda - d_k) is 1.
-        premise.add(np.abs(terms.sum(-1) - 1))
-        premise.breaks("without $p_0p_1$", np.abs((b**2 / gaps).sum(-1) - 1))
+        # sum_k p_0 p_1 b_k^2 / (lambda - d_k) is 1, lambda by numpy.
+        plain = (b**2 / (value[:, None] - d)).sum(-1)
+        premise.add(np.abs(scale * plain - 1))
+        premise.breaks("without $p_0p_1$", np.abs(plain - 1))
 
         # The prefactor times 1 minus its own term, against Eq. 143 and against the pull by numpy.
         delta = two_layer.modulation(top, *tensors(b, scale)).numpy()
-        for value in (delta, pull_of(solved(d, b, scale)[1], b, scale)):
-            short.add(relative((1 - terms) / (Z**2 * gaps), value))
+        for direct in (delta, pull_of(vector, b, scale)):
+            short.add(relative((1 - terms) / (Z**2 * gaps), direct))
         short.breaks(r"as typeset: without $1/(Z^2(\lambda-d_k))$", relative(1 - terms, delta))
         short.breaks("a plus for the minus", relative((1 + terms) / (Z**2 * gaps), delta))
         short.breaks("without $1/Z^2$", relative((1 - terms) / gaps, delta))
