@@ -202,9 +202,9 @@ def lem5(t: Trial) -> None:
             psi the ReLU.
     Claim   0 <= E[psi(x)] - psi(E x) <= sd(x), with the pointwise step psi(x) - psi(mu) <= |x
             - mu|.
-    Fails   at least 0: for a concave function; the bound for 0.49 sd (two equal atoms reach 1/2)
-            and for V in place of sd (in the proof for a third of sd); the step for slope 1.5 (in
-            the proof 2).
+    Fails   at least 0: for a concave function; the bound for 0.49 sd (two equal atoms around the
+            kink reach 1/2) and for V in place of sd (in the proof for a third of sd); the step for
+            slope 1.5 (in the proof 2).
     """
     below = t.part("at least 0", 1e-9, controls=worst)
     above = t.part("at most the standard deviation", 1e-9, controls=worst)
