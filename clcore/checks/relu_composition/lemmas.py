@@ -48,7 +48,8 @@ def _one_sign(v: Array) -> Array:
 def lem14(t: Trial) -> None:
     """The maximal eigenvector of one receptive field has a negative entry (Lemma 14).
 
-    Given   one field under Assumption 1, M = 2..8 modes, every mode shown, alpha_ij > 0.
+    Given   one field under Assumption 1, M = 2..8 modes, every mode shown, alpha_ij > 0; for (1)
+            modes that are all alike too, where M - 1 eigenvectors are maximal.
     Claim   (1) The maximal eigenvector of X_alpha, by LAPACK, has entries of both signs. (2) The
             minimal one, by repeated squaring of beta I - X (its Perron vector), has one sign
             throughout and a simple eigenvalue. (3) It is orthogonal to the maximal one, and
@@ -72,6 +73,8 @@ def lem14(t: Trial) -> None:
 
         # (1) Size of the smaller sign of the maximal eigenvector.
         signs.add(_both_signs(top))
+        alike, even = np.eye(modes)[None], np.ones((1, modes, modes)) - np.eye(modes)
+        signs.add(_both_signs(mixture.top(clcore_covariance(alike, alike, even))))
         lonely = clcore_covariance(x, x2, alpha * no_weight_between(x))
         signs.breaks("no weight between modes", _both_signs(mixture.top(lonely)))
         if modes == 2:
@@ -156,7 +159,8 @@ def lem15(t: Trial) -> None:
 def lem16(t: Trial) -> None:
     """Bound on the least entry of a vector orthogonal to a positive one (Lemma 16).
 
-    Given   v > 0 and u orthogonal to it, d = 2..8; k the number of entries u_j >= 0.
+    Given   v > 0 and u orthogonal to it, d = 2..8, one entry in five of u being 0; k the number of
+            entries u_j >= 0.
     Claim   (1) min u <= -(1/(d - k)) (min v/max v) |u|_inf (Eq. 128), and (2) the line before it, 0
             >= (min v) (max u) + (d - k) (max v) (min u) (Eq. 129): the share of draws that break
             them is 0.
@@ -168,8 +172,10 @@ def lem16(t: Trial) -> None:
     count = max(500, t.draws)
     for d in range(2, 9):
         v = t.rng.uniform(0.05, 3, (count, d))
-        raw = t.rng.standard_normal((count, d))
-        u = raw - (raw * v).sum(-1, keepdims=True) / (v * v).sum(-1, keepdims=True) * v
+        on = t.rng.random((count, d)) > 0.2
+        on[:, :2] = True  # u has two entries to be orthogonal with
+        raw, seen = t.rng.standard_normal((count, d)) * on, v * on
+        u = raw - (raw * v).sum(-1, keepdims=True) / (seen * v).sum(-1, keepdims=True) * seen
         u_min, u_norm, v_min, v_max = u.min(-1), np.abs(u).max(-1), v.min(-1), v.max(-1)
         k = (u >= 0).sum(-1)
 
