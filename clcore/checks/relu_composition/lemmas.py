@@ -12,6 +12,7 @@ from clcore.losses import contrast
 from clcore.reference import Array, mixture, tensors, unit
 
 SIZES = (2, 3, 5, 8)
+GAMMA = (0.2, 3.0)  # factors of augmentation
 
 
 def clcore_covariance(x: Array, x2: Array, alpha: Array) -> Array:
@@ -48,8 +49,8 @@ def _one_sign(v: Array) -> Array:
 def lem14(t: Trial) -> None:
     """The maximal eigenvector of one receptive field has a negative entry (Lemma 14).
 
-    Given   one field under Assumption 1, M = 2..8 modes, every mode shown, alpha_ij > 0; for (1)
-            modes that are all alike too, where M - 1 eigenvectors are maximal.
+    Given   one field under Assumption 1, M = 2..8 modes, every mode shown, alpha_ij > 0, gamma from
+            0.2 to 3; for (1) modes that are all alike too, where M - 1 eigenvectors are maximal.
     Claim   (1) The maximal eigenvector of X_alpha, by LAPACK, has entries of both signs. (2) The
             minimal one, by repeated squaring of beta I - X (its Perron vector), has one sign
             throughout and a simple eigenvalue. (3) It is orthogonal to the maximal one, and
@@ -64,7 +65,7 @@ def lem14(t: Trial) -> None:
     across = t.part("orthogonal to it", 1e-9, **total)
     for modes in SIZES:
         samples = max(10, 2 * modes)
-        x, x2 = mixture.field(t.rng, count, samples, modes)
+        x, x2 = mixture.field(t.rng, count, samples, modes, gamma=GAMMA)
         alpha = mixture.weights(t.rng, count, samples)
         two_modes = mixture.two_hot(t.rng, x)
         X = clcore_covariance(x, x2, alpha)
@@ -104,8 +105,8 @@ def _within(x: Array, x2: Array) -> Array:
 def lem15(t: Trial) -> None:
     """Off-diagonal contrastive covariance of one-hot data is negative (Lemma 15).
 
-    Given   Assumption 1, every mode shown, alpha_ij > 0 (as the proof and Lemma 14 have it); then
-            with some weights 0, but a pair with weight for any two modes.
+    Given   Assumption 1, every mode shown, alpha_ij > 0 (as the proof and Lemma 14 have it), gamma
+            from 0.2 to 3; then with some weights 0, but a pair with weight for any two modes.
     Claim   Off the diagonal X_alpha is negative, [X]_ml = -sum (alpha_ij + alpha_ji) x_m[i] x_l[j]
             over samples of m and l, and the augmentation adds 0 there. All proved.
     Fails   with a mode not shown, with no weight between modes (Eq. 4 allows it); the
@@ -119,7 +120,7 @@ def lem15(t: Trial) -> None:
     value = t.part("value", 1e-12, **total)
     for modes in SIZES:
         n = max(10, 2 * modes)
-        x, x2 = mixture.field(t.rng, count, n, modes)
+        x, x2 = mixture.field(t.rng, count, n, modes, gamma=GAMMA)
         alpha = mixture.weights(t.rng, count, n)
         scale = 1 / np.abs(mixture.covariance(alpha, x, x2)).max((-1, -2))
 
