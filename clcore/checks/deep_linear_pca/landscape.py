@@ -242,15 +242,16 @@ def _vanishing(rng: np.random.Generator, count: int, depth: int) -> list[Array]:
 def lem9(t: Trial) -> None:
     """A rank-1 matrix of unit norm is an outer product of unit vectors (Lemma 9).
 
-    Given   random A of rank 1 and |A|_F = 1.
+    Given   random A of rank 1 and |A|_F = 1, also of one row or column, and with rows of zeros.
     Claim   A = u v^T with unit u, v, taken from A's largest row without a decomposition; proved
-            for 3 by 2.
+            for 3 by 2, from whichever row is not 0.
     Fails   for rank 2 of the same norm.
     """
 
-    def gap(rank: int) -> Array:
-        a = t.rng.standard_normal((t.draws, 5, rank)) @ t.rng.standard_normal((t.draws, rank, 4))
-        a = unit(a, (-2, -1))
+    def gap(rank: int, rows: int = 5, columns: int = 4, zero: float = 0.0) -> Array:
+        left = t.rng.standard_normal((t.draws, rows, rank))
+        left[:, :-1] *= t.rng.random((t.draws, rows - 1, 1)) >= zero
+        a = unit(left @ t.rng.standard_normal((t.draws, rank, columns)), (-2, -1))
         # v is A's largest row at norm 1, u = A v: the error of A = u v^T, and of |u| = 1.
         v = unit(np.take_along_axis(a, (a**2).sum(-1).argmax(-1)[:, None, None], 1)[:, 0])
         u = np.einsum("bij,bj->bi", a, v)
@@ -259,15 +260,18 @@ def lem9(t: Trial) -> None:
         return np.maximum(np.abs(a - outer).max((-1, -2)), length)
 
     part = t.part("", 1e-12, controls=typical).add(gap(1)).breaks("rank 2", gap(2))
+    part.add(*(gap(1, *size, zero=0.5) for size in ((7, 4), (1, 4), (5, 1), (1, 1))))
     one, two = (exact.vector(name, 3) * exact.vector(f"{name}'", 2).T for name in "ab")
     part.proves(_outer(one), breaks={"rank 2": _outer(one + two)}, at="3 by 2")
 
 
 def _outer(a: sympy.Matrix) -> exact.Shown:
-    """Whether A = u v^T and |u| = |A|_F with the unit vector v along A's first row and u = A v."""
-    row = a[0, :]
-    across = row.T * row / row.dot(row)  # v v^T
-    return exact.equal([a * across, (a * across * a.T).trace()], [a, sum(x**2 for x in a)])
+    """Whether A = u v^T and |u| = |A|_F with u = A v, the unit vector v along any row of A."""
+    rows = [a[k, :] for k in range(a.rows)]
+    across = [row.T * row / row.dot(row) for row in rows]  # v v^T
+    lengths = [(a * square * a.T).trace() for square in across]
+    size = sum(x**2 for x in a)
+    return exact.equal([*(a * square for square in across), *lengths], [a] * 3 + [size] * 3)
 
 
 @check("acl/def3")

@@ -112,7 +112,7 @@ def lem2(t: Trial) -> None:
             conserved.breaks("layer above", found[3])
         bias = tensors(*(t.rng.standard_normal((count, 1, n)) for n in widths[1:]))
         conserved.breaks("biases", inner(bias=bias)[0])
-        conserved.breaks("tanh", inner(acts=["tanh", "tanh", "linear", "linear"])[0])
+        conserved.breaks("tanh", inner(acts=["tanh", "tanh", *acts[2:]])[0])
         conserved.breaks("no normalisation", inner(norm="none")[0])
         if norm == "LayerNorm":
             conserved.breaks("eps 0.1", inner(norm="LayerNorm, eps 0.1")[0])

@@ -24,17 +24,24 @@ SAMPLES = 10_000
 SIGMAS = 7.0  # of the largest of a few thousand errors
 
 
-def _enumerate(model: binary_latent.Model, coupling: float = 0.0) -> Iterator[tuple]:
+def _enumerate(
+    model: binary_latent.Model, coupling: float = 0.0, threes: float = 0.0
+) -> Iterator[tuple]:
     """(y, P(y, x) [draws], x [draws, K, d]) of all joint states, by a loop.
 
     `coupling` moves probability to the states in which the first two fields' states are alike,
-    which breaks their independence given y.
+    which breaks their independence given y. `threes` in [0, 1] couples the first three fields, of
+    which any two stay independent: a share of the least chance is added or taken by a parity.
     """
     p1, table, values = (v.numpy() for v in model)
     fields, states = table.shape[2:]
     for c, prior in enumerate((1 - p1, p1)):
         for joint in product(range(states), repeat=fields):
             chance = np.prod([table[:, c, k, s] for k, s in enumerate(joint)], 0)
+            if threes and max(joint[:3]) < 2:
+                rest = np.prod([table[:, c, k, s] for k, s in enumerate(joint) if k > 2], 0)
+                least = table[:, c, :3, :2].min(-1).prod(-1)
+                chance = chance + threes * (-1) ** sum(joint[:3]) * least * rest
             if coupling:
                 tied = table[:, c, 0, joint[0]] * (joint[0] == joint[1])
                 rest = np.prod([table[:, c, k, s] for k, s in enumerate(joint) if k > 1], 0)
@@ -42,11 +49,13 @@ def _enumerate(model: binary_latent.Model, coupling: float = 0.0) -> Iterator[tu
             yield c, prior * chance, np.stack([values[:, k, s] for k, s in enumerate(joint)], 1)
 
 
-def _moments(model: binary_latent.Model, coupling: float = 0.0) -> tuple[Array, Array]:
+def _moments(
+    model: binary_latent.Model, coupling: float = 0.0, threes: float = 0.0
+) -> tuple[Array, Array]:
     """(V[x] [draws, Kd, Kd], Delta [draws, Kd]) by enumeration."""
     p1 = model.p1.numpy()
     mean, square = np.zeros((2, len(p1), model.values.shape[1] * model.values.shape[3])), 0.0
-    for c, chance, x in _enumerate(model, coupling):
+    for c, chance, x in _enumerate(model, coupling, threes):
         flat = x.reshape(len(p1), -1)
         mean[c] += chance[:, None] * flat
         square = square + chance[:, None, None] * flat[:, :, None] * flat[:, None, :]
@@ -230,8 +239,8 @@ def _dependence(model: binary_latent.Model, modes: int, coupling: float = 0.0) -
 def lem4(t: Trial) -> None:
     """Covariance of the latent model: rank one between fields (Lemma 4).
 
-    Given   random binary latent models: fields independent given y, K = 2..4, all joint states
-            enumerated.
+    Given   random binary latent models: fields independent given y, K = 2..4, and three fields of
+            which any two are, but not all three; all joint states enumerated.
     Claim   V[x] = p0 p1 Delta Delta^T + D_V, D_V = diag_k(E_y V[x_k|y]): the library's closed form
             against enumeration; proved as well. With Eq. 14, X_alpha is that minus D_aug.
     Fails   for fields coupled given y, without p0 p1, without D_V.
@@ -248,6 +257,8 @@ def lem4(t: Trial) -> None:
         enumerated, delta = _moments(model)
         outer = delta[:, :, None] * delta[:, None, :]
         variance.add(absolute(closed, enumerated))
+        if fields > 2:
+            variance.add(absolute(closed, _moments(model, threes=0.9)[0]))
         variance.breaks("fields coupled", absolute(closed, _moments(model, 0.3)[0]))
         variance.breaks("no p0 p1", absolute(outer + within, enumerated))
         variance.breaks("no D_V", absolute(closed - within, enumerated))

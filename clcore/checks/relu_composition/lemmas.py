@@ -12,6 +12,7 @@ from clcore.losses import contrast
 from clcore.reference import Array, mixture, tensors, unit
 
 SIZES = (2, 3, 5, 8)
+GAMMA = (0.2, 3.0)  # factors of augmentation
 
 
 def clcore_covariance(x: Array, x2: Array, alpha: Array) -> Array:
@@ -48,7 +49,8 @@ def _one_sign(v: Array) -> Array:
 def lem14(t: Trial) -> None:
     """The maximal eigenvector of one receptive field has a negative entry (Lemma 14).
 
-    Given   one field under Assumption 1, M = 2..8 modes, every mode shown, alpha_ij > 0.
+    Given   one field under Assumption 1, M = 2..8 modes, every mode shown, alpha_ij > 0, gamma from
+            0.2 to 3; for (1) modes that are all alike too, where M - 1 eigenvectors are maximal.
     Claim   (1) The maximal eigenvector of X_alpha, by LAPACK, has entries of both signs. (2) The
             minimal one, by repeated squaring of beta I - X (its Perron vector), has one sign
             throughout and a simple eigenvalue. (3) It is orthogonal to the maximal one, and
@@ -63,7 +65,7 @@ def lem14(t: Trial) -> None:
     across = t.part("orthogonal to it", 1e-9, **total)
     for modes in SIZES:
         samples = max(10, 2 * modes)
-        x, x2 = mixture.field(t.rng, count, samples, modes)
+        x, x2 = mixture.field(t.rng, count, samples, modes, gamma=GAMMA)
         alpha = mixture.weights(t.rng, count, samples)
         two_modes = mixture.two_hot(t.rng, x)
         X = clcore_covariance(x, x2, alpha)
@@ -72,6 +74,8 @@ def lem14(t: Trial) -> None:
 
         # (1) Size of the smaller sign of the maximal eigenvector.
         signs.add(_both_signs(top))
+        alike, even = np.eye(modes)[None], np.ones((1, modes, modes)) - np.eye(modes)
+        signs.add(_both_signs(mixture.top(clcore_covariance(alike, alike, even))))
         lonely = clcore_covariance(x, x2, alpha * no_weight_between(x))
         signs.breaks("no weight between modes", _both_signs(mixture.top(lonely)))
         if modes == 2:
@@ -101,8 +105,8 @@ def _within(x: Array, x2: Array) -> Array:
 def lem15(t: Trial) -> None:
     """Off-diagonal contrastive covariance of one-hot data is negative (Lemma 15).
 
-    Given   Assumption 1, every mode shown, alpha_ij > 0 (as the proof and Lemma 14 have it); then
-            with some weights 0, but a pair with weight for any two modes.
+    Given   Assumption 1, every mode shown, alpha_ij > 0 (as the proof and Lemma 14 have it), gamma
+            from 0.2 to 3; then with some weights 0, but a pair with weight for any two modes.
     Claim   Off the diagonal X_alpha is negative, [X]_ml = -sum (alpha_ij + alpha_ji) x_m[i] x_l[j]
             over samples of m and l, and the augmentation adds 0 there. All proved.
     Fails   with a mode not shown, with no weight between modes (Eq. 4 allows it); the
@@ -116,7 +120,7 @@ def lem15(t: Trial) -> None:
     value = t.part("value", 1e-12, **total)
     for modes in SIZES:
         n = max(10, 2 * modes)
-        x, x2 = mixture.field(t.rng, count, n, modes)
+        x, x2 = mixture.field(t.rng, count, n, modes, gamma=GAMMA)
         alpha = mixture.weights(t.rng, count, n)
         scale = 1 / np.abs(mixture.covariance(alpha, x, x2)).max((-1, -2))
 
@@ -156,7 +160,8 @@ def lem15(t: Trial) -> None:
 def lem16(t: Trial) -> None:
     """Bound on the least entry of a vector orthogonal to a positive one (Lemma 16).
 
-    Given   v > 0 and u orthogonal to it, d = 2..8; k the number of entries u_j >= 0.
+    Given   v > 0 and u orthogonal to it, d = 2..8, one entry in five of u being 0; k the number of
+            entries u_j >= 0.
     Claim   (1) min u <= -(1/(d - k)) (min v/max v) |u|_inf (Eq. 128), and (2) the line before it, 0
             >= (min v) (max u) + (d - k) (max v) (min u) (Eq. 129): the share of draws that break
             them is 0.
@@ -168,8 +173,10 @@ def lem16(t: Trial) -> None:
     count = max(500, t.draws)
     for d in range(2, 9):
         v = t.rng.uniform(0.05, 3, (count, d))
-        raw = t.rng.standard_normal((count, d))
-        u = raw - (raw * v).sum(-1, keepdims=True) / (v * v).sum(-1, keepdims=True) * v
+        on = t.rng.random((count, d)) > 0.2
+        on[:, :2] = True  # u has two entries to be orthogonal with
+        raw, seen = t.rng.standard_normal((count, d)) * on, v * on
+        u = raw - (raw * v).sum(-1, keepdims=True) / (seen * v).sum(-1, keepdims=True) * seen
         u_min, u_norm, v_min, v_max = u.min(-1), np.abs(u).max(-1), v.min(-1), v.max(-1)
         k = (u >= 0).sum(-1)
 

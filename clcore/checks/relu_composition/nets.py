@@ -215,8 +215,9 @@ def _open_at_zero(u: torch.Tensor) -> torch.Tensor:
 def thm4(t: Trial) -> None:
     """ReLU dynamics is linear dynamics with the sticky weight rule (Theorem 4).
 
-    Given   Assumption 1, W_1 >= 0 with exact zeros among its entries, any W_2, both layers trained
-            by three losses, 100 steps of descent; the ReLU gate closed at 0.
+    Given   Assumption 1, with one augmentation factor for both fields or one for each; W_1 >= 0
+            with exact zeros among its entries, any W_2, both layers trained by three losses, 100
+            steps of descent; the ReLU gate closed at 0.
     Claim   (1) The path of the ReLU net, by autograd and not clipped (a negative entry is read as
             0, Lemma 3), is that of the linear net with the sticky rule: hand-written gradients
             through X_alpha, masked by w > 0 and clipped. (2) What reaches 0 on the ReLU net's path
@@ -234,6 +235,8 @@ def thm4(t: Trial) -> None:
     hits = 0
     for pair, functions in family:
         x, x2 = mixture.fields(t.rng, runs, n, 2, 3)
+        own = t.rng.random((runs, 1, 1, 1)) < 0.5  # with a factor for every field, from 0.2 to 3
+        x2 = np.where(own, x * t.rng.uniform(0.2, 3, (runs, n, 2, 1)), x2)
         two_modes = mixture.two_hot(t.rng, x), mixture.two_hot(t.rng, x2)
         w1 = t.rng.random((runs, 2, 3)) * (t.rng.random((runs, 2, 3)) > 0.3)
         w2 = 0.7 * t.rng.standard_normal((runs, 2, 2))

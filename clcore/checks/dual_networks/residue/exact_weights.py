@@ -6,12 +6,10 @@ import sympy
 from sympy import exp
 
 from clcore.checks.dual_networks.exact_pairs import Proof
-from clcore.checks.dual_networks.residue.losses import MARGIN, SHARES, TAU, TRIPLET, R
+from clcore.checks.dual_networks.residue.losses import INFONCE_1, MARGIN, TAU, TRIPLET, R
 from clcore.ledger import exact
 
 r = sympy.Symbol("r", real=True)
-INFONCE_1 = -sympy.log(SHARES[0] / (SHARES[0] + SHARES[1]))
-"""InfoNCE of one negative."""
 
 
 def _weight(loss: Any) -> Any:

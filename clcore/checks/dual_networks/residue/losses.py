@@ -30,6 +30,7 @@ R = sympy.symbols("r_+ r_1 r_2", real=True)  # of the positive and two negatives
 LIFT = exp((R[0] - R[1] + MARGIN) / TAU)
 SHARES = [exp(-r / TAU) for r in R]
 INFONCE = -sympy.log(SHARES[0] / sum(SHARES))
+INFONCE_1 = -sympy.log(SHARES[0] / sum(SHARES[:2]))  # of one negative
 TRIPLET = TAU * sympy.log(1 + LIFT)
 
 
@@ -267,13 +268,12 @@ def thm2(t: Trial) -> None:
 
 def _slopes_exactly(signs: Part, sums: Part) -> None:
     """A number is positive if its reciprocal is nonnegative, and so are the forms below."""
-    triplet, infonce = slopes(TRIPLET), slopes(INFONCE)
-    simple = slopes(R[0] - R[1])
-    up = [1 / simple[0], 1 / triplet[0], 1 / infonce[0]]
-    down = [1 / simple[1], 1 / triplet[1], 1 / infonce[1], 1 / infonce[2]]
-    whole = TAU * sum(SHARES)
-    rises = [1, 1 + 1 / LIFT, whole / sum(SHARES[1:])]
-    falls = [1, 1 + 1 / LIFT, whole / SHARES[1], whole / SHARES[2]]
+    simple, triplet, one, two = map(slopes, (R[0] - R[1], TRIPLET, INFONCE_1, INFONCE))
+    up = [1 / loss[0] for loss in (simple, triplet, one, two)]
+    down = [1 / v for v in (simple[1], triplet[1], one[1], two[1], two[2])]
+    of_one, of_two = TAU * sum(SHARES[:2]), TAU * sum(SHARES)
+    rises = [1, 1 + 1 / LIFT, of_one / SHARES[1], of_two / sum(SHARES[1:])]
+    falls = [1, 1 + 1 / LIFT, of_one / SHARES[1], of_two / SHARES[1], of_two / SHARES[2]]
     signs.proves(
         exact.nonnegative(up + [-v for v in down], rises + falls),
         breaks={"r_+ and r_- swapped": exact.nonnegative([-v for v in up] + down, rises + falls)},
@@ -281,7 +281,7 @@ def _slopes_exactly(signs: Part, sums: Part) -> None:
     )
     beta = sympy.Symbol("beta", real=True)
     sums.proves(
-        exact.equal([sum(simple), sum(triplet), sum(infonce)]),
+        exact.equal([sum(loss) for loss in (simple, triplet, one, two)]),
         breaks={"beta": exact.equal(sum(slopes((1 + beta) * R[0] - R[1])))},
         at="one and two negatives",
     )

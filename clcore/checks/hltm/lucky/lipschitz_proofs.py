@@ -150,24 +150,27 @@ def convex(part: Part) -> None:
     part.proves(gaps(sympy.Max), breaks={"a concave function": gaps(sympy.Min)}, at=AT)
 
 
-def lem5(below: Part, above: Part, steps: Part) -> None:
-    """Convexity; the variance minus the gap's square; psi(x) - psi(mu) <= |x - mu| by signs."""
+def lem5(below: Part, above: Part, half: Part, steps: Part) -> None:
+    """Convexity; the variance minus the gap's square, then four times it; psi(x) - psi(mu) <= |x
+    - mu| by signs."""
     convex(below)
     u, v, mean = sympy.symbols("u v mean", nonnegative=True)  # S times the mean of x
 
     def room(factor: int) -> Shown:
-        """V[x] minus the square of the gap at a mean >= 0, for one value below 0 and for two; for a
-        mean < 0 the gap is that of -x. The first value is what the others leave to the mean."""
+        """V[x] minus the gap's square times factor at a mean >= 0, for one value below 0 and for
+        two; for a mean < 0 the gap is that of -x. The first value is what the others leave to the
+        mean. The form is that of the factor 4, a bound of half, and what is left of it."""
         values, forms = [], []
         for plus, minus in (((0, u, 0), (0, 0, v)), ((0, 0, 0), (0, u, v))):
             up, down = sympy.Matrix(plus), sympy.Matrix(minus)
             up[0] = (mean - MASS.dot(up - down)) / MASS[0]
             gap, lower = MASS.dot(up) - mean, MASS.dot(down)
             values.append(spread(up - down) - factor * gap**2)
-            forms.append(_pairs(up) + _pairs(down) + lower**2 + 2 * lower * mean)
+            forms.append(_pairs(up + down) + (4 - factor) * lower**2 + 4 * lower * mean)
         return exact.nonnegative(values, forms)
 
     above.proves(room(1), breaks={"a third of the sd": room(9)}, at=AT)
+    half.proves(room(4), breaks={"a third of the sd": room(9)}, at=AT)
     a, b = sympy.symbols("a b", nonnegative=True)
 
     def rise(slope: int) -> Shown:
