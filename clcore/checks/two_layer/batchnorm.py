@@ -296,7 +296,7 @@ def cor3(t: Trial) -> None:
     """Two-class dynamics with global modulation and BatchNorm (Corollary 3, Eqs. 175-179).
 
     Given   Assumption 2, C = 2, M = 1, 2..4 fields, ReLU (for (3) also h = x^p), mean-backprop
-            BatchNorm; covariances enumerated, s by numpy.
+            BatchNorm; w_k^T Delta_k != 0; covariances enumerated, s by numpy.
     Claim   (1) lambda^bn >= max_k d_k^bn; (2) s^bn is b_k^bn/(lambda^bn - d_k^bn), normalised; (3)
             Lemma 6's velocity is [(s_k^bn)^2 A_k^bn + delta_k^bn Delta_k^bn Delta_k^bnT] w_k,
             delta_k^bn >= 0; 1/p of it for h = x^p.
