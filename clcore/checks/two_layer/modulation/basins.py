@@ -37,8 +37,8 @@ def thm6(t: Trial) -> None:
     """Global modulation enlarges the attractive basin of a pattern (Theorem 6).
 
     Given   A(w) = sum_l g(u_l^T w) u_l u_l^T, g(x) = x + b, b from 1.02 to 3, d = 2 and 5; random
-            starts shared by all c; (1), (2) the flow on the sphere, integrated; (3), (4) the one without
-            projection, by critical times.
+            starts shared by all c; (1), (2) the flow on the sphere, integrated; (3), (4) the one
+            without projection, by critical times.
     Claim   With c > 0 added for u_1, (1), (3) no start of its basin is lost, and (2), (4) some are
             gained.
     Fails   for c < 0, which loses some and gains none.
