@@ -6,6 +6,7 @@ torch's own BatchNorm, autograd, complex steps and enumeration meet
 
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -229,13 +230,13 @@ def _loss(alpha: Array, points: Array, kind: str, sigma: Array | None, V: Array,
 def lem6(t: Trial) -> None:
     """Two-layer dynamics if BatchNorm backpropagates through the mean only (Lemma 6, Eqs. 166-174).
 
-    Given   ReLU and leaky ReLU layers with BatchNorm, sigma held (Definition 5), any alpha; for
-            dw/dt also h = x^p, p = 2, 3.
+    Given   linear, ReLU and leaky ReLU layers with BatchNorm, sigma held (Definition 5), any alpha;
+            for dw/dt also h = x^p, p = 2, 3.
     Claim   dV/dt = V C_alpha[f^bn], dw/dt = [(S kron 1 1^T) o C_alpha[x~^bn]] w, not projected, and
             1/p of it for h = x^p: the library's forms against complex steps of the energy.
     Fails   without BatchNorm, with the gradient through sigma; for x^p with 1 in place of 1/p.
     """
-    kinds = ("relu", "leaky_relu")
+    kinds = ("linear", "relu", "leaky_relu")
     top = t.part("V", 1e-10, controls=typical)
     filters = t.part("W", 1e-10, controls=typical)
     for kind in kinds:
@@ -286,8 +287,8 @@ def normalised(pair: Pair, sigma: torch.Tensor | None = None) -> tuple[Pair, tor
 def cor3(t: Trial) -> None:
     """Two-class dynamics with global modulation and BatchNorm (Corollary 3, Eqs. 175-179).
 
-    Given   Assumption 2, C = 2, M = 1, 2..4 fields, ReLU (for (3) also h = x^p), mean-backprop
-            BatchNorm; covariances enumerated, s by numpy.
+    Given   Assumption 2, C = 2, M = 1, 2..4 fields, linear, ReLU and leaky ReLU (for (3) also h
+            = x^p), mean-backprop BatchNorm; w_k^T Delta_k != 0; covariances enumerated, s by numpy.
     Claim   (1) lambda^bn >= max_k d_k^bn; (2) s^bn is b_k^bn/(lambda^bn - d_k^bn), normalised; (3)
             Lemma 6's velocity is [(s_k^bn)^2 A_k^bn + delta_k^bn Delta_k^bn Delta_k^bnT] w_k,
             delta_k^bn >= 0; 1/p of it for h = x^p.
@@ -298,9 +299,10 @@ def cor3(t: Trial) -> None:
     eigenvector = t.part("(2) its eigenvector", 1e-7, controls=pooled)
     motion = t.part("(3) dynamics", 1e-7, controls=pooled)
     sign = t.part("(3) not negative", 0.0, ">=", controls=typical)
-    for K in (2, 3, 4):
-        model, W = net_of(t.rng, t.share(3), 2, K, 1)
-        pair, w = pair_of(model, W, "relu"), torch.from_numpy(W)[:, :, 0]
+    cases = tuple(product((2, 3, 4), ("linear", "relu", "leaky_relu")))
+    for K, kind in cases:
+        model, W = net_of(t.rng, t.share(len(cases)), 2, K, 1)
+        pair, w = pair_of(model, W, kind), torch.from_numpy(W)[:, :, 0]
         bn, _ = normalised(pair)
 
         # The enumerated law of gated inputs over sigma, and numpy's eigenvectors of V[f^bn].

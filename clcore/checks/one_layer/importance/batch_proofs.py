@@ -300,6 +300,33 @@ class World:
         return total
 
 
+def averaged(part: Part) -> None:
+    """The average over N^2 of a term of two samples, i != j, tends to its mean in mean square: E S
+    -> m and E S^2 -> m^2, for every law under which the squared term has a mean.
+
+    E S^2 sorts ordered pairs of pairs by the samples they share. Their numbers are polynomials in
+    N of degree 4 at most, found from N = 0 to 4. Control: pairs that all have the first sample.
+    """
+    size = sympy.Symbol("N", positive=True, integer=True)
+    m, one, both = sympy.symbols("m one both", real=True)  # means of q_ij, q_ij q_ik, q_ij^2
+    of = {0: m**2, 1: one, 2: both}  # q made symmetric, as sums over both orders allow
+
+    def limits(star: bool) -> list[sympy.Expr]:
+        sums: list[list[tuple[int, sympy.Expr]]] = [[], []]
+        for n in range(5):
+            pairs = [p for p in product(range(n), repeat=2) if p[0] != p[1]]
+            pairs = [p for p in pairs if 0 in p] if star else pairs
+            shared = [of[len(set(p) & set(q))] for p, q in product(pairs, repeat=2)]
+            sums[0].append((n, m * len(pairs)))
+            sums[1].append((n, sum(shared, sympy.Integer(0))))
+        moments = [sympy.interpolate(values[1:] if star else values, size) for values in sums]
+        scale = 2 * size if star else size**2
+        return [sympy.limit(moments[k] / scale ** (k + 1), size, sympy.oo) for k in (0, 1)]
+
+    shown, broken = (exact.equal(limits(star), [m, m**2]) for star in (False, True))
+    part.proves(shown, breaks={"all pairs share a sample": broken}, at=r"$N\to\infty$")
+
+
 def eq32(part: Part) -> None:
     """C^inter over all pairs of samples and views is sum_l z_l^2 V_l[g]."""
     world = World()
@@ -312,6 +339,7 @@ def eq32(part: Part) -> None:
         },
         at=world.at,
     )
+    averaged(part)
 
 
 def eq41(sums: Part, pairs: Part, intra: Part, total: Part) -> None:
@@ -337,6 +365,7 @@ def eq41(sums: Part, pairs: Part, intra: Part, total: Part) -> None:
         "z_l for z_l^2": exact.equal(world.pairs(within=True), world.by_levels("within", 1)),
     }
     intra.proves(exact.equal(world.pairs(within=True), within), breaks=broken, at=at)
+    averaged(intra)
     broken = {"sum for difference": exact.equal(world.by_levels("g") + within, between)}
     shown = exact.equal(world.by_levels("g") - within, between)
     total.proves(shown, breaks=broken, at=at)
@@ -360,6 +389,8 @@ def cor1(kernel: Part, uniform: Part) -> None:
     moment = sum(p[i] * points[i] ** 2 for i in range(n))
     broken = {"not centred": exact.equal(pairs, moment)}
     uniform.proves(exact.equal(pairs, plain), breaks=broken, at="a law on 2 points, d = 1")
+    averaged(kernel)
+    averaged(uniform)
 
 
 def eq105(part: Part) -> None:
@@ -374,3 +405,4 @@ def eq105(part: Part) -> None:
         },
         at=world.at,
     )
+    averaged(part)

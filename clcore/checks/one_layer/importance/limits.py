@@ -94,11 +94,12 @@ def lem2(t: Trial) -> None:
     """Contrastive covariance becomes a sum of variances for large batches (Lemma 2, Eq. 4).
 
     Given   finite worlds: six points, three views, alpha a kernel (uniform, Gaussian, random
-            features); batches of N = 32..512 drawn from them.
+            features); batches of N = 32..512 drawn from them. Second moments are finite.
     Claim   C_alpha[g] tends to sum_l z_l^2 V_{p~_l}[E[g|x_0]], and is positive semi-definite:
             double sums over samples and views against the library; errors of batches fall as
             N^(-1/2).
-    Fails   for V[g] in place of V[E[g|x_0]], for the same view twice, for features of both signs.
+    Fails   for V[g] in place of V[E[g|x_0]], for the same view twice, for features of both signs;
+            errors grow for views of infinite variance, though E[g|x_0] has a finite one.
     """
     at = t.part("the limit", 1e-11, controls=pooled)
     psd = t.part("positive semi-definite", 1e-12, controls=pooled)
@@ -132,6 +133,20 @@ def lem2(t: Trial) -> None:
     part = t.part("convergence", 0.2, draws=repeats * len(sizes) * len(KINDS))
     part.add(abs(np.mean(slopes["limit"]) + 0.5))
     part.breaks("limit V[g]", abs(np.mean(slopes["inter_limit"]) + 0.5))
+    heavy = _heavy_slope(t.stream("heavy tails"), sizes, 400)
+    part.breaks("views of infinite variance", abs(heavy + 0.5)).says(heavy=heavy)
+
+
+def _heavy_slope(rng: np.random.Generator, sizes: tuple[int, ...], repeats: int) -> float:
+    """The slope of the median error for g(x) = x, alpha = 1, x_0 = -1 or 1, and views x_0 plus
+    Student's t of 3/2 degrees: their mean is x_0, V[E[g|x_0]] is 1, and V[g|x_0] is infinite."""
+    errors = []
+    for n in sizes:
+        x0 = rng.choice([-1.0, 1.0], (repeats, n))
+        x, x2 = x0 + rng.standard_t(1.5, (2, repeats, n))
+        intra = (n - 1) * ((x - x2) ** 2).sum(-1) / (2 * n**2)
+        errors.append(np.median(np.abs(x.var(-1) - intra - 1)))
+    return float(np.polyfit(np.log(sizes), np.log(errors), 1)[0])
 
 
 def _by_level(world: World, power: int) -> Array:

@@ -104,7 +104,8 @@ def table_of(model: field_latent.Model, W: Array, kind: str) -> torch.Tensor:
 def lem5(t: Trial) -> None:
     """Gated covariance given a global latent: block-diagonal plus low rank (Lemma 5, Eqs. 120-133).
 
-    Given   Assumption 2, ReLU, two to four values of z, all states enumerated.
+    Given   Assumption 2, two to four values of z, all states enumerated; ReLU, leaky ReLU, linear,
+            h = x^p, p = 2, 3.
     Claim   V[x~] = diag_k[L_k] + sum_c p_c (1 - p_c)^2 Delta(c) Delta(c)^T, L_k = E_z V[x~_k|z];
             for C = 2 the second term is p_0 p_1 Delta Delta^T; V_z E[x~|z] has rank at most C.
     Fails   for two fields that are not independent given z: with chance 0.4 they share one random
@@ -114,10 +115,11 @@ def lem5(t: Trial) -> None:
     form = t.part("Eq. 120", 1e-11, controls=pooled)
     two = t.part("C = 2", 1e-11, controls=typical)
     rank = t.part("rank", 1e-11, controls=pooled)
-    for C, K, M in SETTINGS:
-        model, W = net_of(t.rng, t.share(len(SETTINGS)), C, K, M)
-        law, coupled = (enumerated(model, W, "relu", c) for c in (0.0, 0.4))
-        g, p = table_of(model, W, "relu"), model.prior.numpy()
+    cases = tuple(product(SETTINGS, SLOPES))
+    for (C, K, M), kind in cases:
+        model, W = net_of(t.rng, t.share(len(cases)), C, K, M)
+        law, coupled = (enumerated(model, W, kind, c) for c in (0.0, 0.4))
+        g, p = table_of(model, W, kind), model.prior.numpy()
         ours = field_latent.covariance(model, g).numpy()
         delta = field_latent.contrasts(model, g).flatten(-2).numpy()
 

@@ -36,9 +36,9 @@ def blow_up(y0: Array, b: Array) -> Array:
 def thm6(t: Trial) -> None:
     """Global modulation enlarges the attractive basin of a pattern (Theorem 6).
 
-    Given   A(w) = sum_l g(u_l^T w) u_l u_l^T, g(x) = x + b, b = 1.2, d = 2 and 5; random starts
-            shared by all c; (1), (2) the flow on the sphere, integrated; (3), (4) the one without
-            projection, by critical times.
+    Given   A(w) = sum_l g(u_l^T w) u_l u_l^T, g(x) = x + b, b from 1.02 to 3, d = 2 and 5; random
+            starts shared by all c; (1), (2) the flow on the sphere, integrated; (3), (4) the one
+            without projection, by critical times.
     Claim   With c > 0 added for u_1, (1), (3) no start of its basin is lost, and (2), (4) some are
             gained.
     Fails   for c < 0, which loses some and gains none.
@@ -50,19 +50,20 @@ def thm6(t: Trial) -> None:
         for d in (2, 5):
             starts = torch.from_numpy(t.rng.standard_normal((STARTS, d)))
             starts = starts / starts.norm(dim=-1, keepdim=True)
-            before = _wins(starts, 1.2, 0.0, projected)
+            b = torch.from_numpy(t.stream("b").uniform(1.02, 3, (STARTS, 1)))
+            before = _wins(starts, b, 0.0, projected)
             for c in (0.2, 0.6):
-                now = _wins(starts, 1.2, c, projected)
+                now = _wins(starts, b, c, projected)
                 none_lost.add((before & ~now).sum())
                 some_gained.add((now & ~before).sum())
-            less = _wins(starts, 1.2, -0.6, projected)
+            less = _wins(starts, b, -0.6, projected)
             none_lost.breaks("c < 0", (before & ~less).sum())
             some_gained.breaks("c < 0", (less & ~before).sum())
 
 
-def _wins(y: torch.Tensor, b: float, c: float, projected: bool) -> torch.Tensor:
+def _wins(y: torch.Tensor, b: torch.Tensor, c: float, projected: bool) -> torch.Tensor:
     """Whether the first of y' = (y + rates) y wins: first to blow up, or on the sphere."""
-    rates = torch.full_like(y, b)
+    rates = b.expand_as(y).clone()
     rates[:, 0] += c
     if not projected:
         return modulation.first_to_blow_up(y, rates) == 0
