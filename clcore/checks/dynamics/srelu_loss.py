@@ -148,6 +148,7 @@ def _added(w: Warm, values: Array, weights: Array) -> tuple[Array, Array]:
 
 SIZES = (0.02, 0.04, 0.08)
 THREE = (np.array([-(3**0.5), 0.0, 3**0.5]), np.array([1, 4, 1]) / 6)  # variance 1, bounded
+SKEWED = (np.array([-(0.5**0.5), 2**0.5]), np.array([2, 1]) / 3)  # mean 0, variance 1, third moment
 
 
 def order(change: Array) -> Array:
@@ -160,9 +161,10 @@ def order(change: Array) -> Array:
 def thm3_noise(t: Trial) -> None:
     """Noise enters the loss at second order only (App. C.3).
 
-    Given   warm starts W = I + Delta, d = 2; noise entries of three values, of standard deviation
-            sigma = 0.02, 0.04, 0.08; for (3) Gaussian noise by quadrature; alpha is the chance that
-            a mask keeps a coordinate, kappa that z_i != 0.
+    Given   warm starts W = I + Delta, d = 2; independent noise entries of mean 0 and standard
+            deviation sigma = 0.02, 0.04, 0.08, of three values or, skewed, of two; for (1) also a
+            shift of all entries; for (3) Gaussian noise by quadrature; alpha is the chance that a
+            mask keeps a coordinate, kappa that z_i != 0.
     Claim   A summand of the loss is the expected product of a neuron's two outputs. (1) What noise
             adds to it is of second order in sigma, namely (2) alpha^2 kappa sigma^2 [(1 +
             Delta^o_ii)(1 + Delta^t_ii) + alpha^2 sum Delta^o_ij Delta^t_ij]; (3) so is Gaussian
@@ -173,21 +175,24 @@ def thm3_noise(t: Trial) -> None:
     count = min(t.draws, 10)
     w = warm(t.rng, count, 2, 0.1, 0.2)
     change, along = _added(w, *THREE)
+    skewed, _ = _added(w, *SKEWED)
+    shifted, _ = _added(w, np.ones(1), np.ones(1))  # noise with a mean, which symmetric z allow
 
     # (1) How far the fitted power of sigma is from two.
-    second = t.part("second order", 1e-6, controls=typical, draws=count)
-    second.add(order(change)).breaks("noise along z", order(along))
+    second = t.part("second order", 1e-6, controls=typical, draws=3 * count)
+    second.add(order(change), order(skewed), order(shifted)).breaks("noise along z", order(along))
 
     scale = (w.alpha**2 * w.kappa)[:, None] * np.array(SIZES)[:, None, None] ** 2
     own = np.einsum("rii,rii->ri", w.online, w.target)
     cross = (w.online * w.target).sum(-1) - own
 
-    def gap(inner: Array) -> Array:
+    def gap(inner: Array, change: Array = change) -> Array:
         return np.abs(change / (scale * inner) - 1)
 
-    # (2) The change over scale * [...], the printed one, minus 1.
-    constant = t.part("its constant", 1e-9, controls=typical, draws=count)
-    constant.add(gap(own + w.alpha[:, None] ** 2 * cross))
+    # (2) The change over scale * [...], minus 1.
+    constant = t.part("its constant", 1e-9, controls=typical, draws=2 * count)
+    inner = own + w.alpha[:, None] ** 2 * cross
+    constant.add(gap(inner), gap(inner, skewed))
     constant.breaks("no alpha^2", gap(own + cross)).breaks("no off-diagonals", gap(own))
 
     # (3) The power for Gaussian noise, biases 0.45.

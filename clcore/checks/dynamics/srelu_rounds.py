@@ -244,10 +244,14 @@ def _without_noise(t: Trial) -> None:
 
 
 def _slight_biases(t: Trial) -> None:
-    """W^o = I with biases far below what half a round brings over from W^t."""
+    """W^o near I, its biases just above its own errors and far below what half a round brings over
+    from W^t; some draws at I itself."""
     w = warm(t.rng, min(t.draws, 20), 3, 0.3)
     slight = 10 ** t.rng.uniform(-6, -2, w.b_online.shape)
-    start = w._replace(online=np.broadcast_to(np.eye(3), w.online.shape).copy(), b_online=slight)
+    errors = t.rng.uniform(-1, 1, w.online.shape)
+    errors *= 0.9 * slight[..., None] / np.abs(errors).sum(-1, keepdims=True)
+    errors[::4] = 0
+    start = w._replace(online=np.eye(3) + errors, b_online=slight)
     path = scheme(start)
     late = ~sd.separated(*tensors(path[1, 0], slight)).all(-1).numpy()
     part = t.part("biases for the starts only", 1e-9, controls=typical)
