@@ -1,6 +1,7 @@
 """Checks of ncl App. C.3 up to the loss: regions, activation, noise, one summand, their sum."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import sympy
@@ -77,11 +78,12 @@ def thm3_region(t: Trial) -> None:
 def thm3_srelu(t: Trial) -> None:
     """Symmetric ReLU in closed form near the warm start (App. C.3).
 
-    Given   warm starts, all latents and masks, bounded noise, d = 4; biases inside the intervals of
-            Assumption 3.
+    Given   warm starts, all latents and masks, bounded noise, d = 4; biases above |c_b|, at most
+            0.4.
     Claim   Eq. 14 of neuron i's pre-activation is D_ii [z_i (1 + Delta_ii - b_i) + r] where z_i is
             not 0, else 0, with r = sum_{j != i} Delta_ij D_jj (z_j + eps_j) + (1 + Delta_ii) eps_i.
-    Fails   without the mask D_ii, and with -b_i also where z_i = -1.
+    Fails   without the mask D_ii, with -b_i also where z_i = -1, and for b near 1 - |c_b| with
+            Delta_ii < 0.
     """
     d, size, count = 4, 0.01, min(t.draws, 60)
     w = warm(t.rng, count, d, 0.3, size)
@@ -89,22 +91,32 @@ def thm3_srelu(t: Trial) -> None:
     for r in range(count):
         z, D, noise = realisations(t.rng, d, size)
         W, b = w.online[r], w.b_online[r]
-        # Eq. 14 itself; then the expression, its part for z_i = 1 (`up`) and for z_i = -1 (`down`).
-        direct = sc.symmetric_relu(*tensors((D * (z + noise)) @ W.T, b)).numpy()
-        delta = W - np.eye(d)
-        own, rest = np.diag(delta), delta - np.diag(np.diag(delta))
-        cross = (D * z) @ rest.T
-        beside = (1 + own) * noise + (D * noise) @ rest.T
-        up = (z == 1) * (1 + own + cross - b + beside)
-        down, one_sign = ((z == -1) * (-1 - own + cross + s * b + beside) for s in (1, -1))
-        part.add(np.abs(D * (up + down) - direct).max())
-        part.breaks("no mask", np.abs(up + down - direct).max())
-        part.breaks("bias of one sign", np.abs(D * (up + one_sign) - direct).max())
+        gap = partial(_off_expression, W, z=z, D=D, noise=noise)
+        part.add(gap(b))
+        part.breaks("no mask", gap(b, masked=False)).breaks("bias of one sign", gap(b, sign=-1))
+        if np.diag(W).min() < 1:
+            crosstalk = (D * z) @ (W - np.diag(np.diag(W))).T + (D * noise) @ W.T  # c_b
+            part.breaks("b near 1 - |c_b|", gap((1 - np.abs(crosstalk).max(0)) * (1 - 1e-9)))
     part.proves(
         _simplified(1),
         breaks={"bias of one sign": _simplified(-1)},
         at="d = 2, signs as in ncl/thm3-region",
     )
+
+
+def _off_expression(
+    W: Array, b: Array, z: Array, D: Array, noise: Array, masked: bool = True, sign: int = 1
+) -> float:
+    """The largest distance of Eq. 14 from the expression; `masked`: with its factor D_ii; `sign` of
+    the bias where z is -1."""
+    direct = sc.symmetric_relu(*tensors((D * (z + noise)) @ W.T, b)).numpy()
+    own = np.diag(W) - 1
+    rest = W - np.diag(np.diag(W))
+    cross = (D * z) @ rest.T
+    beside = (1 + own) * noise + (D * noise) @ rest.T
+    up = (z == 1) * (1 + own + cross - b + beside)
+    down = (z == -1) * (-1 - own + cross + sign * b + beside)
+    return float(np.abs((D if masked else 1) * (up + down) - direct).max())
 
 
 def _simplified(sign: int) -> exact.Shown:
