@@ -22,30 +22,37 @@ def lem1(t: Trial) -> None:
 
     Given   d = 2..50, a of both signs and 0, steps c_t bounded below by c > 0, |v| = 1 with v_1
             + a sum v_i > 0; a third of the starts nearly at a right angle to the limit.
-    Claim   The update, by the lemma's loop over 250 steps and by the library, ends at the limit
-            (1, a, ..., a)/sqrt(1 + (d-1)a^2).
-    Fails   for steps of the other sign, with |a| for a^2 in the limit, and for the start opposite
-            to it, which steps of 0.5 leave there.
+    Claim   (1) The update, by the lemma's loop over 250 steps and by the library, ends at the limit
+            (1, a, ..., a)/sqrt(1 + (d-1)a^2). (2) So it does from starts with a negative sum.
+    Fails   (1) for steps of the other sign, for steps halved each time, which have no lower bound,
+            and with |a| for a^2 in the limit; (2) for the start opposite to the limit, which steps
+            of 0.5 leave there.
     """
-    part = t.part("", 1e-12, controls=pooled, draws=t.draws * len(DIMENSIONS))
+    count = t.draws * len(DIMENSIONS)
+    part = t.part("", 1e-12, controls=pooled, draws=count)
+    negative = t.part("starts with a negative sum", 1e-12, controls=pooled, draws=count)
     for d in DIMENSIONS:
         s = starts(t.rng, t.draws, d, 250)
-        v, back = s.v, s.v
-        for c in s.steps:
+        v, mirrored, back, halved = s.v, -s.v, s.v, s.v
+        for k, c in enumerate(s.steps):
             v, back = once(v, s.a, c)[0], once(back, s.a, -c)[0]
+            mirrored, halved = once(mirrored, s.a, c)[0], once(halved, s.a, s.c / 2**k)[0]
         end = target(s.a, d)
         g = pu.direction(*tensors(s.a), d)
         ours = pu.iterate(*tensors(s.v), g, *tensors(s.steps))[-1].numpy()
-        # The loop against the printed limit; the library's end and limit against the two.
+        # (1) The loop against the printed limit; the library's end and limit against the two.
         for gap in (v - end, ours - v, pu.limit(g).numpy() - end):
             part.add(np.abs(gap).max(-1))
         part.breaks("steps of the other sign", np.abs(back - end).max(-1))
+        part.breaks("steps halved each time", np.abs(halved - end).max(-1))
         false = end * np.sqrt((1 + (d - 1) * s.a**2) / (1 + (d - 1) * np.abs(s.a)))[:, None]
         part.breaks("no square in the limit", np.abs(v - false).max(-1))
+        # (2) The loop from the mirrored starts.
+        negative.add(np.abs(mirrored - end).max(-1))
     opposite = np.array([[-1.0, 0.0, 0.0]])  # a = 0: exact in floating point
     for _ in range(100):
         opposite = once(opposite, np.zeros(1), np.array([0.5]))[0]
-    part.breaks("opposite start", np.abs(opposite - target(np.zeros(1), 3)).max(-1))
+    negative.breaks("opposite start", np.abs(opposite - target(np.zeros(1), 3)).max(-1))
 
 
 @check("ncl/lem1-lim")

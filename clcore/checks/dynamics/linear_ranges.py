@@ -84,26 +84,28 @@ def held_step(over: bool = False) -> Expr:
 
 
 def two_scalars(binary: bool = False) -> exact.Shown:
-    """Two steps of gradient descent with decay against C_1 W + C_2 (W^o + W^t), for both networks,
-    M = I; the gradient is that of ncl/thm2-grad0 with E[x x^T] by enumeration. `binary`: latents 0
-    and 1."""
+    """From C_1 W + C_2 (W^o + W^t), for both networks and any C_1 and C_2, one step of gradient
+    descent with decay leads to the same with (lambda - c) C_1 and (lambda + c) C_2 + c C_1. Starts
+    have C_1 = 1, C_2 = 0, so that it holds at every t. M = I; the gradient is that of
+    ncl/thm2-grad0 with E[x x^T] by enumeration. `binary`: latents 0 and 1."""
     start = exact.matrix("o", 1, 2), exact.matrix("w", 1, 2)
     pull = -2 * sym.ALPHA**2 * sym.second_moment(sym.data(sympy.eye(2), binary)).expand()
-    eta, decay = (sympy.symbols(f"{name}:2", real=True) for name in ("eta", "lambda"))
-    online, target = start
-    for rate, keep in zip(eta, decay, strict=True):
-        online, target = (
-            keep * own - rate * other * pull for own, other in ((online, target), (target, online))
-        )
-    c = [coupling(rate, sym.ALPHA, sym.P_Z, sym.SIGMA) for rate in eta]
-    own = sympy.prod(keep - step for keep, step in zip(decay, c, strict=True))
-    both = sym.shared(c, decay) * (start[0] + start[1])
-    return exact.equal([online, target], [own * W + both for W in start])
+    own, both = sympy.symbols("C_1 C_2", real=True)
+    c = coupling(sym.ETA, sym.ALPHA, sym.P_Z, sym.SIGMA)
+
+    def mixtures(own: Expr, both: Expr) -> list[Matrix]:
+        return [own * W + both * (start[0] + start[1]) for W in start]
+
+    online, target = mixtures(own, both)
+    moved = [sym.DECAY * W - sym.ETA * V * pull for W, V in ((online, target), (target, online))]
+    later = mixtures((sym.DECAY - c) * own, (sym.DECAY + c) * both + c * own)
+    return exact.equal(moved, later)
 
 
-def shared_above(sign: int = 1, T: int = 3) -> exact.Shown:
-    """C_2 after 1..T steps, read off 1 x 1 networks, for any c, lambda > 0; sign -1: ascent."""
-    c, decay = (sympy.symbols(f"{name}:{T}", positive=True) for name in ("c", "lambda"))
-    path = sym.trajectory(sympy.Integer(1), sympy.Integer(0), [sign * step for step in c], decay)
-    values = [target for _, target in path[1:]]
-    return exact.positive(values, [sympy.expand(value) for value in values])
+def shared_above(sign: int = 1) -> exact.Shown:
+    """From 1 x 1 networks W^o > 0, W^t >= 0 one step leads to W^o > 0, W^t > 0, for any c, lambda >
+    0. From 1 and 0 the target is C_2, which is so above 0 at every t >= 1. Sign -1: ascent."""
+    c, decay, online = sympy.symbols("c lambda o", positive=True)
+    target = sympy.Symbol("w", nonnegative=True)
+    moved = sym.trajectory(online, target, [sign * c], [decay])[-1]
+    return exact.positive(list(moved), list(moved))

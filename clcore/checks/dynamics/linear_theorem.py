@@ -62,7 +62,7 @@ def thm2(t: Trial) -> None:
     part = t.part("C_2 > 0", 1e-9, ">=", draws=n)
     part.add(scalars(c, lam)[1][:, 1:])
     part.breaks("ascent", scalars(c, lam, -1.0)[1][:, 1:], by=worst)
-    part.proves(ranges.shared_above(), breaks={"ascent": ranges.shared_above(-1)}, at="t = 1, 2, 3")
+    part.proves(ranges.shared_above(), breaks={"ascent": ranges.shared_above(-1)})
 
 
 def _two_scalars(t: Trial, n: int) -> None:
@@ -84,7 +84,7 @@ def _two_scalars(t: Trial, n: int) -> None:
     part.proves(
         ranges.two_scalars(),
         breaks={"latents 0 and 1": ranges.two_scalars(binary=True)},
-        at="t = 2, m = 1, M = I, d = 2",
+        at="m = 1, M = I, d = 2",
     )
 
 

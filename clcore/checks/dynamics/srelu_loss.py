@@ -1,6 +1,7 @@
 """Checks of ncl App. C.3 up to the loss: regions, activation, noise, one summand, their sum."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import sympy
@@ -84,11 +85,12 @@ def thm3_region(t: Trial) -> None:
 def thm3_srelu(t: Trial) -> None:
     """Symmetric ReLU in closed form near the warm start (App. C.3).
 
-    Given   warm starts, all latents and masks, bounded noise, d = 4; biases inside the intervals of
-            Assumption 3.
+    Given   warm starts, all latents and masks, bounded noise, d = 4; biases above |c_b|, at most
+            0.4.
     Claim   Eq. 14 of neuron i's pre-activation is D_ii [z_i (1 + Delta_ii - b_i) + r] where z_i is
             not 0, else 0, with r = sum_{j != i} Delta_ij D_jj (z_j + eps_j) + (1 + Delta_ii) eps_i.
-    Fails   without the mask D_ii, and with -b_i also where z_i = -1.
+    Fails   without the mask D_ii, with -b_i also where z_i = -1, and for b near 1 - |c_b| with
+            Delta_ii < 0.
     """
     d, size, count = 4, 0.01, min(t.draws, 60)
     w = warm(t.rng, count, d, 0.3, size)
@@ -96,22 +98,32 @@ def thm3_srelu(t: Trial) -> None:
     for r in range(count):
         z, D, noise = realisations(t.rng, d, size)
         W, b = w.online[r], w.b_online[r]
-        # Eq. 14 itself; then the expression, its part for z_i = 1 (`up`) and for z_i = -1 (`down`).
-        direct = sc.symmetric_relu(*tensors((D * (z + noise)) @ W.T, b)).numpy()
-        delta = W - np.eye(d)
-        own, rest = np.diag(delta), delta - np.diag(np.diag(delta))
-        cross = (D * z) @ rest.T
-        beside = (1 + own) * noise + (D * noise) @ rest.T
-        up = (z == 1) * (1 + own + cross - b + beside)
-        down, one_sign = ((z == -1) * (-1 - own + cross + s * b + beside) for s in (1, -1))
-        part.add(np.abs(D * (up + down) - direct).max())
-        part.breaks("no mask", np.abs(up + down - direct).max())
-        part.breaks("bias of one sign", np.abs(D * (up + one_sign) - direct).max())
+        gap = partial(_off_expression, W, z=z, D=D, noise=noise)
+        part.add(gap(b))
+        part.breaks("no mask", gap(b, masked=False)).breaks("bias of one sign", gap(b, sign=-1))
+        if np.diag(W).min() < 1:
+            crosstalk = (D * z) @ (W - np.diag(np.diag(W))).T + (D * noise) @ W.T  # c_b
+            part.breaks("b near 1 - |c_b|", gap((1 - np.abs(crosstalk).max(0)) * (1 - 1e-9)))
     part.proves(
         _simplified(1),
         breaks={"bias of one sign": _simplified(-1)},
         at="d = 2, signs as in ncl/thm3-region",
     )
+
+
+def _off_expression(
+    W: Array, b: Array, z: Array, D: Array, noise: Array, masked: bool = True, sign: int = 1
+) -> float:
+    """The largest distance of Eq. 14 from the expression; `masked`: with its factor D_ii; `sign` of
+    the bias where z is -1."""
+    direct = sc.symmetric_relu(*tensors((D * (z + noise)) @ W.T, b)).numpy()
+    own = np.diag(W) - 1
+    rest = W - np.diag(np.diag(W))
+    cross = (D * z) @ rest.T
+    beside = (1 + own) * noise + (D * noise) @ rest.T
+    up = (z == 1) * (1 + own + cross - b + beside)
+    down = (z == -1) * (-1 - own + cross + sign * b + beside)
+    return float(np.abs((D if masked else 1) * (up + down) - direct).max())
 
 
 def _simplified(sign: int) -> exact.Shown:
@@ -155,6 +167,7 @@ def _added(w: Warm, values: Array, weights: Array) -> tuple[Array, Array]:
 
 SIZES = (0.02, 0.04, 0.08)
 THREE = (np.array([-(3**0.5), 0.0, 3**0.5]), np.array([1, 4, 1]) / 6)  # variance 1, bounded
+SKEWED = (np.array([-(0.5**0.5), 2**0.5]), np.array([2, 1]) / 3)  # mean 0, variance 1, third moment
 
 
 def order(change: Array) -> Array:
@@ -167,9 +180,10 @@ def order(change: Array) -> Array:
 def thm3_noise(t: Trial) -> None:
     """Noise enters the loss at second order only (App. C.3).
 
-    Given   warm starts W = I + Delta, d = 2; noise entries of three values, of standard deviation
-            sigma = 0.02, 0.04, 0.08; for (3) Gaussian noise by quadrature; alpha is the chance that
-            a mask keeps a coordinate, kappa that z_i != 0.
+    Given   warm starts W = I + Delta, d = 2; independent noise entries of mean 0 and standard
+            deviation sigma = 0.02, 0.04, 0.08, of three values or, skewed, of two; for (1) also a
+            shift of all entries; for (3) Gaussian noise by quadrature; alpha is the chance that a
+            mask keeps a coordinate, kappa that z_i != 0.
     Claim   A summand of the loss is the expected product of a neuron's two outputs. (1) What noise
             adds to it is of second order in sigma, namely (2) alpha^2 kappa sigma^2 [(1 +
             Delta^o_ii)(1 + Delta^t_ii) + alpha^2 sum Delta^o_ij Delta^t_ij]; (3) so is Gaussian
@@ -180,21 +194,24 @@ def thm3_noise(t: Trial) -> None:
     count = min(t.draws, 10)
     w = warm(t.rng, count, 2, 0.1, 0.2)
     change, along = _added(w, *THREE)
+    skewed, _ = _added(w, *SKEWED)
+    shifted, _ = _added(w, np.ones(1), np.ones(1))  # noise with a mean, which symmetric z allow
 
     # (1) How far the fitted power of sigma is from two.
-    second = t.part("second order", 1e-6, controls=typical, draws=count)
-    second.add(order(change)).breaks("noise along z", order(along))
+    second = t.part("second order", 1e-6, controls=typical, draws=3 * count)
+    second.add(order(change), order(skewed), order(shifted)).breaks("noise along z", order(along))
 
     scale = (w.alpha**2 * w.kappa)[:, None] * np.array(SIZES)[:, None, None] ** 2
     own = np.einsum("rii,rii->ri", w.online, w.target)
     cross = (w.online * w.target).sum(-1) - own
 
-    def gap(inner: Array) -> Array:
+    def gap(inner: Array, change: Array = change) -> Array:
         return np.abs(change / (scale * inner) - 1)
 
-    # (2) The change over scale * [...], the printed one, minus 1.
-    constant = t.part("its constant", 1e-9, controls=typical, draws=count)
-    constant.add(gap(own + w.alpha[:, None] ** 2 * cross))
+    # (2) The change over scale * [...], minus 1.
+    constant = t.part("its constant", 1e-9, controls=typical, draws=2 * count)
+    inner = own + w.alpha[:, None] ** 2 * cross
+    constant.add(gap(inner), gap(inner, skewed))
     constant.breaks("no alpha^2", gap(own + cross)).breaks("no off-diagonals", gap(own))
 
     # (3) The power for Gaussian noise, biases 0.45.

@@ -224,10 +224,10 @@ def _trained(key: torch.Tensor, bias: float, rounds: int = 3, d: int = 20, n: in
 
 
 def _without_noise(t: Trial) -> None:
-    """Exact loss, d = 3, 4, kappa up to 0.9."""
+    """Exact loss, d = 2, 3, 4, kappa up to 0.9."""
     count = min(t.draws, 20)
     part = t.part("no noise", 1e-9, controls=typical)
-    for d in (3, 4):
+    for d in (2, 3, 4):
         for delta in (0.03, 0.3):
             part.add(from_identity(scheme(warm(t.rng, count, d, delta))[-1]))
         part.add(from_identity(scheme(wide(t.rng, count, d, 0.8), rounds=60)[-1]))
@@ -248,10 +248,14 @@ def _without_noise(t: Trial) -> None:
 
 
 def _slight_biases(t: Trial) -> None:
-    """W^o = I with biases far below what half a round brings over from W^t."""
+    """W^o near I, its biases just above its own errors and far below what half a round brings over
+    from W^t; some draws at I itself."""
     w = warm(t.rng, min(t.draws, 20), 3, 0.3)
     slight = 10 ** t.rng.uniform(-6, -2, w.b_online.shape)
-    start = w._replace(online=np.broadcast_to(np.eye(3), w.online.shape).copy(), b_online=slight)
+    errors = t.rng.uniform(-1, 1, w.online.shape)
+    errors *= 0.9 * slight[..., None] / np.abs(errors).sum(-1, keepdims=True)
+    errors[::4] = 0
+    start = w._replace(online=np.eye(3) + errors, b_online=slight)
     path = scheme(start)
     late = ~sd.separated(*tensors(path[1, 0], slight)).all(-1).numpy()
     part = t.part("biases for the starts only", 1e-9, controls=typical)
@@ -279,8 +283,8 @@ def _bounded_noise(t: Trial) -> None:
 def thm3(t: Trial) -> None:
     """Row-normalised ReLU networks with a warm start converge to the ground truth (Theorem 3).
 
-    Given   warm starts, b < 1 - alpha^2 kappa, rows of norm 1: the exact loss without noise, d = 3,
-            4, and with bounded noise, d = 3; biases above the errors of the starts only; samples
+    Given   warm starts, b < 1 - alpha^2 kappa, rows of norm 1: the exact loss without noise, d = 2,
+            3, 4, and with bounded noise, d = 3; biases above the errors of the starts only; samples
             with Gaussian noise at d = 20; alpha is the chance that a mask keeps a coordinate, kappa
             that z_i != 0.
     Claim   The loop of half-rounds ends with both networks at the identity; on samples the mean

@@ -206,12 +206,13 @@ def thm1b_lln(t: Trial) -> None:
     Given   positive W, one-hot latents, B i.i.d. negatives that are x' != x ("others") or of the
             data law ("data"), the loss of Eq. 8 as an exact sum over all batches.
     Claim   (1) The loss nears the formula that has B times the mean of e^{tau S-} for its sum over
-            the negatives, as 1/B: with 4B in place of B the gap is half or less. (2) The formula
-            minus log B is, for B -> infinity, the closed form that the later steps use.
+            the negatives, as 1/B: with 4B in place of B the gap is at most 0.35 of what it was,
+            where 1/B gives 0.25 and B^(-1/2) a half. (2) The formula minus log B is, for B ->
+            infinity, the closed form that the later steps use.
     Fails   (1) for one expectation over all anchors; (2) for the other kind of negatives.
     """
     # (1) Gap between loss and formula at 4B over the gap at B.
-    ratio = t.part("four times the batch", 0.5, controls=pooled)
+    ratio = t.part("four times the batch", 0.35, controls=pooled)
     cases = ((2, "others", 250), (2, "data", 30), (3, "others", 30))
     for _ in range(min(t.draws, 4)):
         for (d, negatives, B), tau in product(cases, (1.0, 5.0)):

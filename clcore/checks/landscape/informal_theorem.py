@@ -47,9 +47,9 @@ def _lowest_ends(t: Trial, what: str, d: int, loss) -> list[float]:
 def thm1(t: Trial) -> None:
     """Non-contrastive loss has infinitely many bad optima, contrastive loss none (Sec. 2.1).
 
-    Given   Theorem 1's setting with one-hot latents, alpha = 1/2, d = 3, 5, 10: W >= 0 whose
-            columns have two large entries, in neighbouring rows, and small ones elsewhere; for the
-            contrastive loss the ends of descents, d = 3, 5.
+    Given   Theorem 1's setting with one-hot latents, alpha = 1/2, d = 2, 3, 5, 10: W >= 0
+            whose columns have two large entries, in neighbouring rows, and small ones elsewhere;
+            for the contrastive loss the ends of descents, d = 2, 3, 5.
     Claim   (1) These W have the least non-contrastive loss. (2) They are far from every
             permutation: by weights, by the Minimum of Eq. 11, by Eq. 9. (3) Their least singular
             value is not small. (4) The lowest contrastive ends are permutations.
@@ -59,7 +59,7 @@ def thm1(t: Trial) -> None:
     """
     n = min(t.draws, 200)
     W, around = {}, {}
-    for d in (3, 5, 10):
+    for d in (2, 3, 5, 10):
         W[d] = witnesses(t.rng, n, d)
         around[d] = unit(1 + t.rng.uniform(0.2, 1, (n, 1, 1)) * t.rng.random((n, d, d)))
     truth, near = np.eye(3)[[1, 2, 0]], unit(np.eye(3) + 0.05 * t.rng.random((n, 3, 3)))
@@ -100,7 +100,7 @@ def thm1(t: Trial) -> None:
 
     # (4) How far the lowest ends of descents are from a permutation.
     contrastive, others = t.part("contrastive minimisers", 1e-3), []
-    for d in (3, 5):
+    for d in (2, 3, 5):
         loss = partial(ml.one_hot_contrastive, keep=0.5, tau=1.0)
         contrastive.add(np.array(_lowest_ends(t, f"contrastive {d}", d, loss)))
         others += _lowest_ends(t, f"not {d}", d, partial(ml.one_hot_non_contrastive, keep=0.5))
