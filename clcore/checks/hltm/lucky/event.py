@@ -221,10 +221,10 @@ def eq147(t: Trial) -> None:
         kids = hidden(t.rng, t.draws, n)
         h, a = kids.h, kids.a
 
-        # 0 <= gamma <= 1.
+        # 0 <= gamma <= 1. The library refuses negative means: the control is the cosine in numpy.
         gamma = lucky_nodes.correlation(*tensors(h, a)).numpy()
-        signed = means(Children(-np.ones_like(h), np.ones_like(h), kids.rho))
-        sign.add(np.maximum(-gamma, gamma - 1)).breaks("leaves coded -1, 1", -_cosine(*signed))
+        coded = means(Children(-np.ones_like(h), np.ones_like(h), kids.rho))
+        sign.add(np.maximum(-gamma, gamma - 1)).breaks("leaves coded -1, 1", -_cosine(*coded))
 
         # |h|^2 - |a|^2 is the product of both means, which are summed over z_nu.
         plus, minus = means(kids)

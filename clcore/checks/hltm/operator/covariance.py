@@ -21,7 +21,8 @@ Q = np.array([-1.0, 1.0])  # q: P(z_nu | z_mu) is (1 1^T + rho q q^T)/2
 
 
 def both_sizes(w: tr.World, mu: int) -> tuple[Array, Array]:
-    """(o_mu as Theorem 6 is typeset, o_mu of Eq. 179), each [draws]."""
+    """(rho_0mu^2 (1 - rho_0mu^2), as Theorem 6 is typeset; rho_0mu^2 (1 - rho_0^2), Eq. 179),
+    each [draws]."""
     rho = lt.path_polarity(w.model.tree, torch.from_numpy(tr.rho(w)))[:, mu].numpy()
     return rho**2 * (1 - rho**2), rho**2 * (1 - tr.rho0(w) ** 2)
 
