@@ -83,7 +83,9 @@ def lem14(t: Trial) -> None:
         least.add(_one_sign(perron))
         least.add((values[:, 1] - values[:, 0]) / np.abs(values).max(-1))
         if modes > 2:
-            low = np.linalg.eigh(clcore_covariance(two_modes, two_modes, alpha))[1][..., 0]
+            factor = x2.sum(-1, keepdims=True) / np.maximum(x.sum(-1, keepdims=True), 1e-300)
+            both = clcore_covariance(two_modes, factor * two_modes, alpha)
+            low = np.linalg.eigh(both)[1][..., 0]
             least.breaks("two active modes", _one_sign(low))
 
         # (3) Its cosine with the maximal eigenvector; one minus that with LAPACK's minimal one.
@@ -127,7 +129,7 @@ def lem15(t: Trial) -> None:
         # The sum over views is diagonal, unless two modes are active.
         augmentation.add(_within(x, x2))
         pairs = mixture.two_hot(t.rng, x)
-        moved = pairs * t.rng.uniform(0.5, 1.5, pairs.shape)
+        moved = pairs * t.rng.uniform(0.5, 1.5, pairs.shape)[..., :1]  # one factor per sample
         augmentation.breaks("two active modes", _within(pairs, moved))
         # Controls of both parts on the sign.
         less, less2 = mixture.field(t.rng, count, n, modes, missing=1)
