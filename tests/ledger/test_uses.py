@@ -150,3 +150,26 @@ def _nested(function):
     within = {n.name: n for n in nodes[1:] if isinstance(n, ast.FunctionDef)}
     named = (n for n in nodes if isinstance(n, ast.Name) and n.id in within)
     return [(n.lineno, within[n.id]) for n in named]
+
+
+SKIPS = """def fed(part, other, names):
+    for name in names:
+        odd = len(name) % 2
+        if odd:
+            other.add(name)
+            continue
+
+        while part:
+            break
+
+        part.add(name)
+    other.add(names)
+"""
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"), [(11, [(6, 6), (4, 4)]), (8, [(6, 6), (4, 4)]), (5, []), (12, [])]
+)
+def test_what_skips_lines_in_a_loop_stands_before_them_in_it(at, expected):
+    (node,) = ast.parse(SKIPS).body
+    assert uses.jumps(node, [(at, at)]) == expected

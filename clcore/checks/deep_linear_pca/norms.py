@@ -81,6 +81,7 @@ def _inner(weights: Weights, slopes: tuple[Tensor, ...], rows: bool = False) -> 
 
 
 def _net(rng: np.random.Generator, count: int, widths: tuple[int, ...]) -> list[Tensor]:
+    """Random W_1, ..., W_L, [count, n_l, n_{l-1}]."""
     return list(tensors(*layers(rng, count, widths)))
 
 
@@ -159,10 +160,11 @@ def _norm_path(t: Trial, count: int) -> None:
 def lem8(t: Trial) -> None:
     """Weight norms are conserved below a normalisation and reversible layers (Lemma 8).
 
-    Given   one to four layers of mixed reversible kinds between W_l and an l2 or LayerNorm layer.
-    Claim   <W_l, dLoss/dW_l> = 0; the key step J f = 0, J of Lemma 7.
-    Fails   for a tanh among the layers; below an l2 penalty, as typeset ("l2 regularization"); for
-            P_1^perp in place of P_{x,1}^perp.
+    Given   up to four layers of mixed reversible kinds between W_l and an l2 or LayerNorm layer;
+            one smooth loss without symmetry.
+    Claim   <W_l, dLoss/dW_l> = 0, by autograd; the key step J f = 0, J by the formula of Lemma 7.
+    Fails   for a tanh among the layers; below an l2 penalty in place of the normalisation, as
+            typeset ("l2 regularization"); J f for P_1^perp in place of P_{x,1}^perp.
     """
     count = t.share(8)
     conserved = t.part("conserved", 1e-9, controls=pooled, draws=8 * count)
@@ -179,13 +181,14 @@ def lem8(t: Trial) -> None:
         conserved.add(*found[:depth]).breaks("a tanh among them", bent[0])
         conserved.breaks("as typeset: an l2 penalty", typeset[0])
 
-    # The key step, J of Lemma 7 with and without the mean.
+    # The key step, J of Lemma 7 for l2 and for LayerNorm; the control is LayerNorm's.
     kills = t.part("J f = 0", 1e-12, controls=typical, draws=8 * count)
     for n in range(3, 9):
         f = t.rng.standard_normal((count, n))
         kills.add(*(np.abs(times(lemma7(f, ones), f)).max(-1) for ones in (False, True)))
-        centred = np.abs(f @ (np.eye(n) - 1 / n)).max(-1)
-        kills.breaks(r"$P_1^\perp$ in place of $P_{x,1}^\perp$", centred)
+        centred = f @ (np.eye(n) - 1 / n)
+        kept = np.abs(centred).max(-1) / np.linalg.norm(centred, axis=-1)
+        kills.breaks(r"$P_1^\perp$ in place of $P_{x,1}^\perp$", kept)
 
 
 def conserved_rows(t: Trial, name: str, rng: np.random.Generator) -> None:

@@ -167,12 +167,12 @@ def lem6(t: Trial) -> None:
         xi = np.exp(ref.off(intra[..., None] - inter) / tau).sum(-1)
         mass = xi * ref.slope(phi, xi) / tau
 
-        def error(t: float, factor: float, phi=phi, alpha=alpha, mass=mass) -> Array:
-            """Of Eqs. 97 and 98 as printed, at tau = t and factor * phi."""
-            x0 = np.exp(-c / t).sum(-1)
+        def error(tau: float, factor: float, phi=phi, alpha=alpha, mass=mass) -> Array:
+            """Of Eqs. 97 and 98 as printed, at this tau and at factor * phi."""
+            x0 = np.exp(-c / tau).sum(-1)
             slope = factor * ref.slope(phi, x0)
-            weights = np.exp(-c / t) * slope[..., None] / t
-            return np.maximum(relative(weights, alpha), relative(x0 * slope / t, mass))
+            weights = np.exp(-c / tau) * slope[..., None] / tau
+            return np.maximum(relative(weights, alpha), relative(x0 * slope / tau, mass))
 
         application.add(error(2 * tau, 2))
         application.breaks("tau not doubled", error(tau, 2))

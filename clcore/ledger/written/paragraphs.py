@@ -275,14 +275,18 @@ def _handed_on(
 
 
 def _with_what_they_use(function: Function, nodes: Collection[ast.expr]) -> list[Lines]:
-    """The paragraphs of a function with one of these nodes, and those that bind what the statements
-    of these nodes use; below them, whole, the helpers whose result a proof among these shows."""
+    """The paragraphs of a function with one of these nodes, those that may skip them in a loop, and
+    those that bind what these statements use; below them, whole, the helpers whose result a proof
+    among these shows."""
     body = _body(function)
     found = {_statement(function, node) for node in nodes}
     statements = sorted(found, key=lambda one: one.lineno)
     lines = {node.lineno for node in nodes}
     spans = {(a, z) for a, z in body if any(a <= line <= z for line in lines)}
     used = [(one.lineno, one.end_lineno or one.lineno) for one in statements]
+    jumps = uses.jumps(function.node, spans)
+    spans |= {(a, z) for a, z in body if any(a <= last and first <= z for first, last in jumps)}
+    used += jumps
     bound = uses.of(function.node, used, skip=lambda node: holders.holds_part(function, node))
     spans |= {(a, z) for a, z in body if any(a <= b.last and b.first <= z for b in bound)}
     shown = [proofs.helpers(function, one) for one in statements if proofs.is_one(one)]

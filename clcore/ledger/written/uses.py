@@ -57,6 +57,28 @@ def of(
     return sorted(found.values(), key=lambda bound: bound.first)
 
 
+def jumps(
+    node: ast.FunctionDef | ast.ClassDef, spans: Iterable[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """First and last lines of what may skip some lines in a loop, before them: each `continue`
+    and `break`, with the heads of what it stands in.
+
+    spans: first and last of these lines.
+    """
+    firsts = [first for first, _ in spans]
+    above = {child: one for one in ast.walk(node) for child in ast.iter_child_nodes(one)}
+    found = []
+    for jump in (one for one in ast.walk(node) if isinstance(one, ast.Continue | ast.Break)):
+        heads, outer = [(jump.lineno, jump.lineno)], above[jump]
+        while not isinstance(outer, _LOOPS):
+            if isinstance(outer, ast.If):
+                heads.append((outer.lineno, outer.test.end_lineno or outer.lineno))
+            outer = above[outer]
+        if any(jump.lineno < first <= (outer.end_lineno or first) for first in firsts):
+            found += heads
+    return found
+
+
 @cache
 def _bounds(node: ast.FunctionDef | ast.ClassDef) -> "_Bounds":
     return _Bounds(node)

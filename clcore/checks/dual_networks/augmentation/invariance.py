@@ -360,13 +360,13 @@ def eq13(t: Trial) -> None:
             factor.add(np.abs(once / ratio - 1))
             factor.breaks("c_p = 1/d^2", np.abs(once / off - 1))
 
-            # Up to 100 by the library, while p alone is open: the answer grows.
+            # Up to 100 steps by the library, while p alone is open.
             path = tr.path(torch.from_numpy(w), library(d, bias), rate, 100)
             alone = tr.selected(path)[:-1].numpy().sum(-1) == 1
             drive = path.numpy() @ x_p
             steps = (drive[1:] / drive[:-1])[np.logical_and.accumulate(alone)]
             factor.add(np.abs(steps / ratio - 1))
-            # It grows in each of these steps.
+            # The response grows in each of these steps.
             growth.add(steps - 1)
             linear = tr.path(torch.from_numpy(w), library(d, bias), rate, 1, cn.LINEAR).numpy()
             growth.breaks("linear neuron", (linear[1] @ x_p) / (linear[0] @ x_p) - 1)
@@ -375,7 +375,8 @@ def eq13(t: Trial) -> None:
 
 
 def stopped(rng: np.random.Generator, count: int) -> tuple[int, float]:
-    """(selective starts, the share of them that meet an update that does not raise x_p^T w)."""
+    """(how many selective starts, the share of them that meet an update which does not raise
+    x_p^T w within STEPS, at d = 4, alpha = 1)."""
     found = []
     for bias in (False, True):
         chosen = [(p, w) for p, also, w in rings.selective(rng, count) if also == bias]

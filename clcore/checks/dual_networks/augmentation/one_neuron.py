@@ -81,8 +81,9 @@ def rem18(t: Trial) -> None:
     Claim   Theorem 4's weighted operator, in place of Theorem 3's, (1) vanishes for a linear neuron
             (examples 2, 3) and (2) amplifies the pattern of a selective ReLU neuron (example 4):
             its quadratic form there is positive.
-    Fails   (1) for a selective ReLU neuron; (2) for a linear one. Only reported: whole updates,
-            with the residue, are those of L_simp for outputs small against sqrt(tau), not beyond.
+    Fails   (1) for a selective ReLU neuron; (2) for the same neuron made linear. Only reported:
+            whole updates, with the residue, are those of L_simp for outputs small against
+            sqrt(tau), not beyond.
     """
     count = min(t.share(6), 5)
     vanishes = t.part("the weighted operator of a linear neuron vanishes", 1e-14)
@@ -91,21 +92,24 @@ def rem18(t: Trial) -> None:
     neurons = product(_neurons(t.rng, count), LOSSES.values())
     for (d, example, name, x, w, pattern), case in neurons:
         scale = case.weight(np.zeros(1))[0]
-        operator = _weighted(_sized(w, x, name, 1.0), x, name, case.weight) / scale
+        operator, linear = (
+            _weighted(_sized(w, x, kind, 1.0), x, kind, case.weight) / scale
+            for kind in (name, "linear")
+        )
         selective, largest = pattern is not None, np.abs(operator).max((-1, -2))
-        along = np.einsum("i,bij,j->b", pattern, operator, pattern) * d**2 if selective else None
 
         # (1) A linear neuron on a ring or behind a window: no entry of its operator is left.
         if example in (2, 3):
             vanishes.add(largest)
         elif selective:
-            vanishes.breaks("a selective ReLU, window of two", along)
+            vanishes.breaks("a selective ReLU, window of two", largest)
 
         # (2) The operator's quadratic form at the pattern that alone opens the ReLU.
         if selective:
-            amplifies.add(along)
-        elif example in (2, 3):
-            amplifies.breaks("linear", largest)
+            along, without = (
+                np.einsum("i,bij,j->b", pattern, op, pattern) * d**2 for op in (operator, linear)
+            )
+            amplifies.add(along).breaks("linear", without)
 
         # Reported: whole updates beside those of L_simp, and what they do to the pattern.
         for size in (1e-3, 1.0, 3.0):

@@ -93,7 +93,7 @@ def rem5(t: Trial) -> None:
     Claim   For beta < 0 -beta EV_l + VE_l is positive semi-definite, and so is the operator of the
             other losses, so that updates have a positive cosine with the weights.
     Fails   for beta > 0; for InfoNCE and the triplet loss with Theorem 4's residue theta left in.
-            Corrected: for these, but for theta.
+            Corrected: for these with theta taken off.
     """
     count = t.share(3)
     psd = t.part("", 1e-10, controls=pooled, draws=9 * count)
@@ -125,8 +125,8 @@ def _other_losses(t: Trial) -> None:
             xi = each_step.weight(at, case)
             rest = move - at.times(residue(at, case, xi))
             if beta > 0:
-                for part in (printed, mended):
-                    part.breaks("beta = 2", each_step.cosine(rest, at), by=worst)
+                printed.breaks("beta = 2", each_step.cosine(move, at), by=worst)
+                mended.breaks("beta = 2", each_step.cosine(rest, at), by=worst)
                 continue
 
             # As printed, with theta; a second time by the operators.

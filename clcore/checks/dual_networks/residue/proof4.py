@@ -72,8 +72,8 @@ def eq71(t: Trial) -> None:
         mended.add(absolute(slope * tau**2, right * tau**2))
         mended.breaks("signs as printed", absolute(slope * tau**2, -right * tau**2), by=worst)
         if tau != 1:
-            for part in (printed, mended):
-                gap = absolute(slope * tau**2, wrong * tau**2).max()
+            for part, sign in ((printed, -1), (mended, 1)):
+                gap = absolute(slope * tau**2, sign * wrong * tau**2).max()
                 part.breaks("1 - F for 1/tau - F", gap)
     for part, proof in zip((within, bound), exact_weights.range_of_slope(), strict=True):
         part.proves(**proof)

@@ -125,6 +125,8 @@ def eq16(t: Trial) -> None:
 
 
 def _convolution(t: Trial) -> None:
+    """Values up and gradients down through a convolution, position by position, against G = W, the
+    Toeplitz matrix of its kernel, and its transpose."""
     draws, n, k = t.draws, 9, 3
     kernel, x = t.rng.standard_normal((draws, k)), t.rng.standard_normal((draws, n))
     goal = t.rng.standard_normal((draws, n - k + 1))

@@ -221,10 +221,10 @@ def eq147(t: Trial) -> None:
         kids = hidden(t.rng, t.draws, n)
         h, a = kids.h, kids.a
 
-        # 0 <= gamma <= 1.
+        # 0 <= gamma <= 1. The library refuses negative means: the control is the cosine in numpy.
         gamma = lucky_nodes.correlation(*tensors(h, a)).numpy()
-        signed = means(Children(-np.ones_like(h), np.ones_like(h), kids.rho))
-        sign.add(np.maximum(-gamma, gamma - 1)).breaks("leaves coded -1, 1", -_cosine(*signed))
+        coded = means(Children(-np.ones_like(h), np.ones_like(h), kids.rho))
+        sign.add(np.maximum(-gamma, gamma - 1)).breaks("leaves coded -1, 1", -_cosine(*coded))
 
         # |h|^2 - |a|^2 is the product of both means, which are summed over z_nu.
         plus, minus = means(kids)
@@ -270,8 +270,8 @@ def eq152(t: Trial) -> None:
     Claim   |u+|^2 >= sum over A+ of a_k^2 >= sum_k rho^2 s_k^2/2; v_j(1) >= psi(v~+) by Jensen,
             for every node; and v_j(1) >= sigma_w sqrt(c/(2n) sum rho^2 s^2) for those that meet
             the event. v_j by enumeration.
-    Fails   the norms for A- the heavier; Jensen for v_j(0) or half of v_j(1), or |.| in place of
-            the ReLU (in the proof min for max); the activation for nodes that miss the event.
+    Fails   the norms for A- the heavier; Jensen for v_j(0) or half of v_j(1), or |v~+| in place of
+            psi(v~+) (in the proof min for max); the activation for nodes that miss the event.
     """
     # |u+|^2 >= sum over A+ of a_k^2 >= sum_k rho^2 s_k^2/2.
     norms = t.part("norms", 1e-12, controls=pooled)
@@ -286,12 +286,12 @@ def eq152(t: Trial) -> None:
         w = draw(t.rng, count, 3000, n)
         v = node_means(w.numpy(), kids)
 
-        # v_j(1) >= psi(v~+), for every node.
+        # v_j(1) >= psi(v~+), for every node; the controls are of nodes with v~+ > 0, or < 0.
         mean = np.einsum("bjn,bn->bj", w.numpy(), means(kids)[0])
         active, up = np.maximum(mean, 0), mean > 0
         jensen.add(active - v[..., 1])
         jensen.breaks("v_j(0) for v_j(1)", (active - v[..., 0])[up])
-        jensen.breaks("|.| for the ReLU", (np.abs(mean) - v[..., 1])[mean < 0])
+        jensen.breaks("|v~+| for psi(v~+)", (np.abs(mean) - v[..., 1])[mean < 0])
         jensen.breaks("half of v_j(1)", (active - v[..., 1] / 2)[up])
 
         # v_j(1) >= sqrt(c/(2n) sum rho^2 s^2), for those that meet the event (others count as -9).

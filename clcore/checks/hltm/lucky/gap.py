@@ -124,10 +124,10 @@ def _several(t: Trial, count: int) -> None:
     v = node_means(w, kids)
     W, h, a = tensors(w, kids.h, kids.a)
     met = np.array([bool(lucky_nodes.lucky(W[b], h[b], a[b], c[b])) for b in range(count)])
-    lack = np.where(met[:, None], _lack(kids, c, v), -9.0)
+    lack, wider = (np.where(met[:, None], _lack(kids, c, v, M), -9.0) for M in (1, BUILT))
     again, met_again = _lack_again(w, kids, c)
     printed.add(lack).fails_by(again).says(built=met.sum()).confirms(built=met_again)
-    mended.add(_lack(kids, c, v, BUILT)).breaks("M left out", lack)
+    mended.add(wider).breaks("M left out", lack)
 
     # The node of the erratum.
     kids, w = leaves(np.array([[1, 1, -1, -0.9]])), np.array([[[7e-4, 7e-4, -40.3051, 42.4264]]])

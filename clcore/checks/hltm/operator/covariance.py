@@ -21,7 +21,8 @@ Q = np.array([-1.0, 1.0])  # q: P(z_nu | z_mu) is (1 1^T + rho q q^T)/2
 
 
 def both_sizes(w: tr.World, mu: int) -> tuple[Array, Array]:
-    """(o_mu as Theorem 6 is typeset, o_mu of Eq. 179), each [draws]."""
+    """(rho_0mu^2 (1 - rho_0mu^2), as Theorem 6 is typeset; rho_0mu^2 (1 - rho_0^2), Eq. 179),
+    each [draws]."""
     rho = lt.path_polarity(w.model.tree, torch.from_numpy(tr.rho(w)))[:, mu].numpy()
     return rho**2 * (1 - rho**2), rho**2 * (1 - tr.rho0(w) ** 2)
 
@@ -185,8 +186,8 @@ def thm6(t: Trial) -> None:
             a_mu = [rho s_k], the children's polarity times selectivity.
     Claim   it is o_mu a_mu a_mu^T, o_mu = rho_0mu^2 (1 - rho_0mu^2). Corrected: 1 - rho_0^2, rho_0
             the polarity of the root.
-    Fails   in size with the printed o_mu, or twice ours; in direction without the polarities in
-            a_mu.
+    Fails   in size with the printed o_mu, or with twice either o_mu; in direction without the
+            polarities in a_mu.
     """
     count = min(max(t.share(4), 8), 15)
     some: Shared = {"controls": pooled, "draws": 4 * count}
@@ -209,8 +210,8 @@ def thm6(t: Trial) -> None:
             printed.fails_by(absolute(rank_one(typeset - ours, a), 0 * exact))
             mended.add(absolute(rank_one(ours, a), exact))
             mended.breaks("rho_0mu for rho_0", absolute(rank_one(typeset, a), exact))
-            for part in (printed, mended):
-                part.breaks("twice the size", absolute(rank_one(2 * ours, a), exact))
+            for part, size in ((printed, typeset), (mended, ours)):
+                part.breaks("twice the size", absolute(rank_one(2 * size, a), exact))
     tree_proofs.thm6(shape, mended)
 
 

@@ -89,14 +89,14 @@ def rem10(t: Trial) -> None:
 
             # Its size, o_mu as printed and as corrected.
             typeset, ours = both_sizes(w, mu)
-            wrong, right, double, apart = (
-                _kron(rank_one(size, a), JJ) for size in (typeset, ours, 2 * ours, typeset - ours)
+            wrong, right, apart = (
+                _kron(rank_one(size, a), JJ) for size in (typeset, ours, typeset - ours)
             )
             printed.add(absolute(wrong, exact)).fails_by(absolute(apart, 0 * exact))
             mended.add(absolute(right, exact))
             mended.breaks("Theorem 6 as printed", absolute(wrong, exact))
-            for part in (printed, mended):
-                part.breaks("twice the size", absolute(double, exact))
+            for part, size in ((printed, wrong), (mended, right)):
+                part.breaks("twice the size", absolute(2 * size, exact))
 
     # The norm as |rho_0mu| and |a_mu| grow: its largest fall from one of 11 values to the next.
     polarity, vector, root, typeset = (

@@ -225,9 +225,10 @@ def eq163(t: Trial) -> None:
         steps.breaks("positive mean pre-activation", (rest[0] - rest[1])[pre >= 0])
         steps.breaks("a tenth of sd", post - sd / 10)
 
-        # That is at most the root of Eq. 158's bound.
-        bound.add(np.maximum(sd, post) - root)
-        bound.breaks("a third of the bound", sd - root / 3)
+        # Both are at most the root of Eq. 158's bound.
+        larger = np.maximum(sd, post)
+        bound.add(larger - root)
+        bound.breaks("a third of the bound", larger - root / 3)
 
         # With several units per latent it is not; corrected (`wider`), with each child's term as
         # often as its latent has units. The counterexample's numbers by enumeration and by hand.
@@ -240,5 +241,5 @@ def eq163(t: Trial) -> None:
             chance = (1 - 0.3) / 2 * (1 + 0.29) / 2  # of 1 in the first leaf, 0 in the second
             limit = (3 / 8 * (2 - 0.3**2 - 0.29**2)) ** 0.5
             bound.confirms(own=15**0.5 * chance, limit=limit)
-            corrected = t.corrected(name, 1e-13, controls=worst).add(sd - wider)
-            corrected.breaks("a third of the bound", sd - wider / 3)
+            corrected = t.corrected(name, 1e-13, controls=worst).add(larger - wider)
+            corrected.breaks("a third of the bound", larger - wider / 3)
