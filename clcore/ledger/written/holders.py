@@ -207,3 +207,10 @@ def keys_of_data(function: Function) -> Iterator[ast.expr]:
             other = isinstance(outer, ast.Attribute) and outer.attr not in FEEDS
             if other or (isinstance(outer, ast.Subscript) and outer.value is node):
                 yield node.slice
+
+
+@cache
+def keys(function: Function) -> frozenset[ast.expr | None]:
+    """Keys of the dictionaries that stand in a function."""
+    tables = (node for node in nodes(function) if isinstance(node, ast.Dict))
+    return frozenset(key for node in tables for key in node.keys)

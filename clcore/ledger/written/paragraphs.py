@@ -118,15 +118,8 @@ def _no_names(function: Function) -> frozenset[ast.expr]:
 def _texts_alone(function: Function, name: str) -> Iterator[ast.expr]:
     """Where a name stands as a text, but not as a key of a dictionary: of a part that is begun by
     this text, whose name may be the key of other things."""
-    keys = _keys(function)
+    keys = holders.keys(function)
     yield from (node for node in _texts(function, name) if node not in keys)
-
-
-@cache
-def _keys(function: Function) -> frozenset[ast.expr | None]:
-    """Keys of the dictionaries that stand in a function."""
-    tables = (node for node in holders.nodes(function) if isinstance(node, ast.Dict))
-    return frozenset(key for node in tables for key in node.keys)
 
 
 @cache

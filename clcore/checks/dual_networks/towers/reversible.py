@@ -112,8 +112,7 @@ def eq16(t: Trial) -> None:
             # Up: pre_l = G_l f_{l-1}.
             up, expected = nets.times(G, post[layer - 1]), nets.times(w, post[layer - 1])
             dense.add(relative(up, expected))
-            bias = t.rng.standard_normal(expected.shape)
-            dense.breaks("a bias", relative(up, expected + bias))
+            dense.breaks("a bias", relative(up, expected + t.rng.standard_normal(expected.shape)))
 
             # Down: dr/df_{l-1} = G_l^T Q_l^T dr/dpre_l.
             top = np.einsum("ij,bj->bi", Q.numpy().T, nets.pre_gradient(pair, layer))
@@ -125,8 +124,7 @@ def eq16(t: Trial) -> None:
 
 
 def _convolution(t: Trial) -> None:
-    """Values up and gradients down through a convolution, position by position, against G = W, the
-    Toeplitz matrix of its kernel, and its transpose."""
+    """Both passes of a convolution, position by position, against G = W, its Toeplitz matrix."""
     draws, n, k = t.draws, 9, 3
     kernel, x = t.rng.standard_normal((draws, k)), t.rng.standard_normal((draws, n))
     goal = t.rng.standard_normal((draws, n - k + 1))
